@@ -1,0 +1,52 @@
+package egress
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// InjectionRule says where a credential goes. It never holds the value.
+type InjectionRule struct {
+	Host       string `json:"host"`
+	Header     string `json:"header"`
+	SecretName string `json:"secret_name"`
+	// Format is a template with one placeholder for the secret, such as "Bearer {secret}".
+	Format string `json:"format"`
+}
+
+// ResolvedInjection is the control plane's answer for a grant: the finished
+// header value. ExpiresAt is in Unix milliseconds; 0 means it does not expire.
+type ResolvedInjection struct {
+	Host      string `json:"host"`
+	Header    string `json:"header"`
+	Value     string `json:"value"`
+	JTI       string `json:"jti"`
+	ExpiresAt int64  `json:"expires_at"`
+}
+
+// ApprovalState is where a request for approval stands.
+type ApprovalState string
+
+const (
+	ApprovalPending  ApprovalState = "PENDING"
+	ApprovalApproved ApprovalState = "APPROVED"
+	ApprovalDenied   ApprovalState = "DENIED"
+	ApprovalExpired  ApprovalState = "EXPIRED"
+)
+
+// ApprovalRequest is one request for approval and what became of it.
+type ApprovalRequest struct {
+	ID             uuid.UUID       `json:"id"`
+	RunID          uuid.UUID       `json:"run_id"`
+	GrantID        *uuid.UUID      `json:"grant_id,omitempty"`
+	Kind           string          `json:"kind"` // egress_domain, credential, tool_call, credential_reauth
+	RequestedScope json.RawMessage `json:"requested_scope,omitempty"`
+	State          ApprovalState   `json:"state"`
+	RequestedAt    time.Time       `json:"requested_at"`
+	DecidedAt      *time.Time      `json:"decided_at,omitempty"`
+	DecidedBy      string          `json:"decided_by,omitempty"`
+	MintedJTI      string          `json:"minted_jti,omitempty"`
+	Reason         string          `json:"reason,omitempty"`
+}

@@ -1,0 +1,73 @@
+package egress
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Reference paths of the control plane, below ControlPlaneURL. Over the local
+// control socket the same paths are used.
+const (
+	PathConfig    = "/api/v1/internal/config"
+	PathReady     = "/api/v1/internal/ready"
+	PathDecisions = "/api/v1/internal/decisions"
+	PathApprovals = "/api/v1/internal/approvals"
+	PathInjection = "/api/v1/internal/injection"
+	PathMint      = "/api/v1/internal/credentials/mint"
+	PathRenew     = "/api/v1/internal/token/renew"
+	PathRecording = "/api/v1/internal/recordings"
+)
+
+// SidecarConfig is the answer of PathConfig on the local control socket.
+type SidecarConfig struct {
+	// Proxy holds exactly the bytes of runner.BuildProxyConfig.
+	Proxy json.RawMessage `json:"proxy"`
+	Node  NodeConfig      `json:"node"`
+}
+
+// NodeConfig is what the node knows and the run's policy has no word for.
+type NodeConfig struct {
+	// Listen is the sidecar's address on the run's own network. Every listener
+	// binds it and nothing else, so that neither the host nor a neighbour on
+	// the egress network can use a run's credentials.
+	Listen string `json:"listen,omitempty"`
+	// Own are addresses and prefixes that the node itself holds; all are refused.
+	Own []string `json:"own,omitempty"`
+	// PrivateHosts opens single private upstreams: host name to the prefixes it
+	// may resolve to, or to pinned addresses that need no DNS.
+	PrivateHosts map[string]PrivateHost `json:"private_hosts,omitempty"`
+	// AllowCeiling, when not empty, is a second list that every host must be
+	// on, whatever the run's policy, an approval or learn mode says.
+	AllowCeiling []string `json:"allow_ceiling,omitempty"`
+	// DenyCeiling is the operator's deny list.
+	DenyCeiling []string `json:"deny_ceiling,omitempty"`
+	// CARoots is a PEM bundle for upstream TLS; a scratch image has none.
+	CARoots string `json:"ca_roots,omitempty"`
+	// Resolvers are the DNS servers to ask, "address:port"; empty means the
+	// container's own resolv.conf.
+	Resolvers []string `json:"resolvers,omitempty"`
+	// HoldSeconds and MaxHolds bound requests that wait for a review.
+	HoldSeconds int `json:"hold_seconds,omitempty"`
+	MaxHolds    int `json:"max_holds,omitempty"`
+}
+
+// PrivateHost is one operator exception to the address guard.
+type PrivateHost struct {
+	// Prefixes the name may resolve to, in CIDR notation.
+	Prefixes []string `json:"prefixes,omitempty"`
+	// Addresses pin the name without DNS.
+	Addresses []string `json:"addresses,omitempty"`
+}
+
+// ParseSidecarConfig reads a SidecarConfig and the proxy configuration in it, strictly.
+func ParseSidecarConfig(b []byte) (Config, NodeConfig, error) {
+	var s SidecarConfig
+	if err := strictJSON(b, &s); err != nil {
+		return Config{}, NodeConfig{}, fmt.Errorf("sidecar configuration: %w", err)
+	}
+	c, err := ParseConfig(s.Proxy)
+	if err != nil {
+		return Config{}, NodeConfig{}, err
+	}
+	return c, s.Node, nil
+}

@@ -1,0 +1,126 @@
+package runner
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// TaskProcess makes a command the sandbox's main process. It holds what a
+// scheduler's task says about a process beyond the reference contract.
+type TaskProcess struct {
+	// Argv is command and arguments. Empty: the image's own command runs.
+	Argv []string
+	// Entrypoint replaces the image's entrypoint. nil keeps the image's, an
+	// empty slice clears it.
+	Entrypoint []string
+	// Idle makes the main process idle; Argv must be empty.
+	Idle bool
+
+	User     string // user or user:group as known in the image; "" is the image's
+	WorkDir  string // absolute; "" is the image's
+	Hostname string // "" is "agent"
+	TTY      bool   // a terminal for the main process: merges stderr into stdout
+	Stdin    bool   // keep standard input open
+
+	// StopSignal is the signal of a stop without one; "" is the image's, else SIGTERM.
+	StopSignal string
+
+	// Output takes the main process's streams over before it starts; nil discards them.
+	Output OutputSink
+
+	// Mounts are prepared by the caller: the task's own folders, Nomad's
+	// directories, client volumes. They do not pass ValidateMount.
+	Mounts []TaskMount
+	// Tmpfs are extra in-memory mounts.
+	Tmpfs []Tmpfs
+	// ReadonlyRootfs makes the image's file system read-only.
+	ReadonlyRootfs bool
+	// ShmMiB sizes /dev/shm; 0 is the substrate's default.
+	ShmMiB int64
+
+	// CapAdd names capabilities to keep beside the empty set. The caller has
+	// checked them against the operator's list.
+	CapAdd []string
+	// Sysctls are set in the sandbox; checked by the caller against the safe list.
+	Sysctls map[string]string
+	// Ulimits beside the substrate's defaults.
+	Ulimits []Ulimit
+
+	// CPUShares is the relative weight; 0 is the substrate's default.
+	CPUShares int64
+	// CpusetCpus pins to cores, as "0,3,5".
+	CpusetCpus string
+	// MemoryReservationMiB is the soft limit below Resources.MemoryMiB.
+	MemoryReservationMiB int64
+
+	// NoNetwork gives no network at all: no sidecar, hence no egress.
+	NoNetwork bool
+}
+
+// TaskMount is a mount whose source the caller has vetted and, where a job
+// named it, staged by descriptor.
+type TaskMount struct {
+	Source      string
+	Target      string
+	ReadOnly    bool
+	Propagation string // "", "rprivate", "rslave", "rshared"
+}
+
+// Tmpfs is an in-memory mount.
+type Tmpfs struct {
+	Target  string
+	SizeMiB int64
+	Mode    uint32
+}
+
+// Ulimit is a process limit.
+type Ulimit struct {
+	Name string
+	Soft int64
+	Hard int64
+}
+
+// OutputSink takes over the output of a main process. It is called before the
+// process starts, and again whenever the substrate had to attach anew.
+type OutputSink interface {
+	// Follow takes ownership of the stream and returns once it is being read,
+	// not when it has ended.
+	Follow(ctx context.Context, ref string, s OutputStream) error
+}
+
+// OutputStream is the raw output of a main process.
+//
+// Framed streams are sequences of frames: one byte 1 (stdout) or 2 (stderr),
+// three zero bytes, the payload's length as four bytes big-endian, the
+// payload. Streams that are not framed come from a terminal and are all stdout.
+type OutputStream struct {
+	Conn   net.Conn
+	Early  []byte // bytes already read off Conn, to be consumed first
+	Framed bool
+}
+
+// Gap is where the delivered output of a main process ends: what a substrate
+// with a log of its own needs to read the rest.
+type Gap struct {
+	Stream string // "stdout" or "stderr"
+	// Delivered is the number of bytes handed on so far.
+	Delivered int64
+	// Tail holds the last bytes handed on, to find the place again when
+	// rotation ate the log's head.
+	Tail []byte
+}
+
+// Usage is one sample of a sandbox's resource use.
+type Usage struct {
+	Time time.Time
+	// CPU times since the start, and the number of CPUs they are relative to.
+	CPUTotal, CPUUser, CPUSystem time.Duration
+	ThrottledPeriods             uint64
+	ThrottledTime                time.Duration
+
+	MemoryRSS, MemoryCache, MemorySwap, MemoryUsage, MemoryMax uint64 // bytes
+	// MemoryMaxKnown and SwapKnown say which of the optional figures are real.
+	MemoryMaxKnown, SwapKnown bool
+	Pids                      uint64
+}
