@@ -18,6 +18,10 @@ const (
 	PathRecording = "/api/v1/internal/recordings"
 )
 
+// LocalControlURL is the control plane of a sidecar that is served by the
+// plugin itself: a unix socket mounted into it.
+const LocalControlURL = "unix:///run/wardyn/control.sock"
+
 // SidecarConfig is the answer of PathConfig on the local control socket.
 type SidecarConfig struct {
 	// Proxy holds exactly the bytes of runner.BuildProxyConfig.

@@ -1,0 +1,42 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/client"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// wrap names the step that failed and translates the engine's error into the
+// contract's vocabulary, once. A nil error stays nil.
+func wrap(step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if s := sentinel(err); s != nil {
+		return fmt.Errorf("%s: %w: %w", step, s, err)
+	}
+	return fmt.Errorf("%s: %w", step, err)
+}
+
+// sentinel is the contract's word for an engine's error; nil when there is none.
+func sentinel(err error) error {
+	switch {
+	case errdefs.IsNotFound(err):
+		return runner.ErrNotFound
+	case errdefs.IsConflict(err), errdefs.IsAlreadyExists(err):
+		return runner.ErrExists
+	case errdefs.IsInvalidArgument(err):
+		return runner.ErrInvalid
+	case errdefs.IsPermissionDenied(err), errdefs.IsUnauthorized(err):
+		return runner.ErrDenied
+	case client.IsErrConnectionFailed(err), errdefs.IsUnavailable(err),
+		errors.Is(err, context.DeadlineExceeded):
+		return runner.ErrUnavailable
+	}
+	return nil
+}

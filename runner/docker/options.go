@@ -1,0 +1,72 @@
+package docker
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// Options is what the host gives a Runner. What a task asks for is in
+// runner.SandboxSpec.
+type Options struct {
+	// Endpoint is the engine's socket, "unix:///path"; "" is the usual one.
+	// Only local unix sockets are taken.
+	Endpoint string
+	// Dir is the node's state: instance, proofs, run directories. Required.
+	Dir *datadir.Dir
+	// Control serves the sidecars. Required.
+	Control ControlPlane
+	// Tools provides the static binaries. Required.
+	Tools Tools
+	// SubnetPool is the range runs' networks are cut from; zero is 10.213.0.0/16.
+	SubnetPool netip.Prefix
+	// EgressPool is the range the egress network is cut from; zero is 10.214.0.0/16.
+	EgressPool netip.Prefix
+	// EgressNetwork overrides the egress network's name.
+	EgressNetwork string
+	// Runtimes pins the runtime of a class by its registered name.
+	Runtimes map[types.ConfinementClass]string
+	// Max caps what any task may ask for; zero fields do not cap.
+	Max runner.Resources
+	// Log takes operational messages. Required.
+	Log *slog.Logger
+}
+
+// ControlPlane is the plugin's side of the sidecars' control socket.
+type ControlPlane interface {
+	// Open makes the run's control socket and serves proxyConfig on it, to be
+	// answered together with the node's own configuration. listen is the
+	// sidecar's address on the run's network. Opening an open run replaces
+	// its configuration.
+	Open(ctx context.Context, run uuid.UUID, proxyConfig []byte, listen netip.Addr) (Endpoint, error)
+	// Close ends the run's socket and removes its folder; an unknown run is nil.
+	Close(run uuid.UUID) error
+}
+
+// Endpoint is an open control socket.
+type Endpoint struct {
+	// Dir is the host folder to mount into the sidecar at ControlMount.
+	Dir string
+	// Ready is closed when the sidecar has its configuration and listens.
+	Ready <-chan struct{}
+}
+
+// ControlMount is where the sidecar finds its control socket.
+const ControlMount = "/run/wardyn"
+
+// Tools provides the two static binaries this program carries.
+type Tools interface {
+	// RecorderPath is the host path of wardyn-rec, at a content-addressed
+	// place that is never overwritten.
+	RecorderPath() (string, error)
+	// Image is an image archive (docker load format) that holds /wardyn-proxy
+	// and /wardyn-rec, and the image id it loads as. The same binaries give
+	// the same id.
+	Image() (archive []byte, id string, err error)
+}

@@ -1,0 +1,4 @@
+package docker
+
+type toolImage struct{}
+type findingsCache struct{}
