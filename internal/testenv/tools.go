@@ -1,0 +1,73 @@
+package testenv
+
+import (
+	"archive/tar"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/embedded"
+)
+
+// Root is the top folder of the checkout.
+func Root(t testing.TB) string {
+	t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
+
+var built struct {
+	sync.Mutex
+	files fstest.MapFS
+}
+
+// Tools are the two static binaries, built from this checkout once a test
+// process, laid out below a folder of the test's own.
+func Tools(t testing.TB) *embedded.Tools {
+	t.Helper()
+	built.Lock()
+	defer built.Unlock()
+	if built.files == nil {
+		files := fstest.MapFS{}
+		for _, name := range []string{embedded.ProxyName, embedded.RecorderName} {
+			b, err := os.ReadFile(Build(t, "./cmd/"+name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files["bin/"+name] = &fstest.MapFile{Data: b}
+		}
+		built.files = files
+	}
+	return embedded.NewFrom(t.TempDir(), built.files)
+}
+
+// Build compiles one static command of this module and returns its path.
+func Build(t testing.TB, pkg string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
+	cmd.Dir = Root(t)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if b, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build %s: %v\n%s", pkg, err, b)
+	}
+	return out
+}
+
+func put(w *tar.Writer, name string, mode int64, data []byte) {
+	// Writes to a bytes.Buffer do not fail.
+	_ = w.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(data))})
+	_, _ = w.Write(data)
+}
+
+func sha(b []byte) string {
+	sum := sha256.Sum256(b)
+	return fmt.Sprintf("sha256:%s", hex.EncodeToString(sum[:]))
+}
