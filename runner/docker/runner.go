@@ -24,6 +24,7 @@ type Runner struct {
 	opts Options
 	api  api
 	tool toolImage
+	use  use
 	// engine-wide findings, refreshed by Probe
 	mu       sync.Mutex
 	findings findingsCache
