@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Brings a bare Debian or Ubuntu machine to where demo and tests run: an
+# engine that answers, gVisor registered with it, and the few packages tests
+# use. Safe to run again; it changes nothing that is already there.
+#
+#   scripts/setup.sh engine    Docker engine installed, started, answering
+#   scripts/setup.sh runsc     gVisor built once and registered as "runsc"
+#   scripts/setup.sh test      compiler and busybox for the tests
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cache=$PWD/.cache
+mkdir -p "$cache"
+
+say() { printf '==> %s\n' "$*"; }
+
+need_root() {
+  [ "$(id -u)" = 0 ] || { echo "setup: must run as root to $1" >&2; exit 1; }
+}
+
+apt_install() {
+  need_root "install $*"
+  say "installing $*"
+  export DEBIAN_FRONTEND=noninteractive
+  if ! apt-get install -y -qq --no-install-recommends "$@" >"$cache/apt.log" 2>&1; then
+    apt-get update -qq >>"$cache/apt.log" 2>&1 || true
+    apt-get install -y -qq --no-install-recommends "$@" >>"$cache/apt.log" 2>&1 ||
+      { tail -n 20 "$cache/apt.log" >&2; exit 1; }
+  fi
+}
+
+answers() { timeout 10 docker version >/dev/null 2>&1; }
+
+engine() {
+  if ! command -v dockerd >/dev/null && ! answers; then
+    apt_install docker.io iptables ca-certificates
+  fi
+  command -v iptables >/dev/null || apt_install iptables
+  answers && return
+  need_root "start the Docker engine"
+  say "starting the Docker engine"
+  if [ -d /run/systemd/system ]; then
+    systemctl start docker
+  else
+    # The engine outlives this script and must hold none of its streams.
+    setsid nohup dockerd >"$cache/dockerd.log" 2>&1 </dev/null &
+  fi
+  for _ in $(seq 60); do answers && return; sleep 0.5; done
+  echo "setup: the Docker engine does not answer; its log:" >&2
+  tail -n 20 "$cache/dockerd.log" >&2 2>/dev/null || true
+  exit 1
+}
+
+# gVisor at this revision must be built with Go 1.23: a sentry built with a
+# newer Go reads the runtime's memory at the wrong offset and dies under load.
+gvisor_version=v0.0.0-20250205023644-9414b50a5633
+gvisor_go=go1.23.12
+
+runsc() {
+  engine
+  local bin=/usr/local/lib/wardyn/runsc-$gvisor_version
+  if [ ! -x "$bin" ]; then
+    need_root "install runsc"
+    say "building gVisor's runsc (about a minute, once)"
+    local src=$cache/gvisor
+    rm -rf "$src" && mkdir -p "$src"
+    (
+      cd "$src"
+      export GOTOOLCHAIN=$gvisor_go CGO_ENABLED=0 GOFLAGS=-mod=mod GOWORK=off
+      if [ -x /usr/lib/go-1.23/bin/go ]; then
+        export PATH=/usr/lib/go-1.23/bin:$PATH GOTOOLCHAIN=local
+      fi
+      printf 'module runsc\n\ngo 1.23\n' >go.mod
+      go get gvisor.dev/gvisor/runsc@$gvisor_version
+      go build -trimpath -ldflags '-s -w' -o runsc gvisor.dev/gvisor/runsc
+    ) >"$cache/runsc.log" 2>&1 || { tail -n 20 "$cache/runsc.log" >&2; exit 1; }
+    install -D -m 0755 "$src/runsc" "$bin"
+    rm -rf "$src"
+  fi
+  docker info --format '{{range $k, $v := .Runtimes}}{{$k}} {{end}}' | grep -qw runsc && return
+  need_root "register runsc"
+  say "registering runsc with the engine"
+  go run ./scripts/addruntime /etc/docker/daemon.json runsc "$bin" --overlay2=none
+  pkill -HUP -x dockerd
+  for _ in $(seq 20); do
+    docker info --format '{{range $k, $v := .Runtimes}}{{$k}} {{end}}' | grep -qw runsc && return
+    sleep 0.5
+  done
+  echo "setup: the engine did not take up runsc from /etc/docker/daemon.json" >&2
+  exit 1
+}
+
+tests() {
+  local want=()
+  command -v gcc >/dev/null || want+=(gcc libc6-dev)
+  [ -x /bin/busybox ] || [ -x /usr/bin/busybox ] && /bin/busybox --list >/dev/null 2>&1 || want+=(busybox-static)
+  command -v git >/dev/null || want+=(git)
+  command -v ip >/dev/null || want+=(iproute2)
+  [ ${#want[@]} = 0 ] || apt_install "${want[@]}"
+}
+
+for step in "$@"; do
+  case $step in
+    engine) engine ;;
+    runsc) runsc ;;
+    test) tests ;;
+    *) echo "setup: unknown step $step" >&2; exit 2 ;;
+  esac
+done

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Everything that can run here. The engine and gVisor are there (make setup);
+# Nomad is not ours to install: without one its tests skip and say so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+flags=(-timeout "${TIMEOUT:-20m}")
+if [ -n "${RACE:-}" ]; then
+  flags+=(-race)
+  export CGO_ENABLED=1
+fi
+export WARDYN_TEST_REQUIRE=docker,runsc
+export WARDYN_TEST_BINARY=$PWD/bin/nomad-driver-wardyn
+
+packages=$(go list ./... | grep -v '/e2e')
+go test "${flags[@]}" $packages
+# One at a time from here: whole jobs on one small machine.
+go test -p 1 -count=1 -v "${flags[@]}" ./e2e/... 2>&1 | grep -vE '^=== (RUN|PAUSE|CONT)|^ +--- PASS'
+[ "${PIPESTATUS[0]}" = 0 ]
