@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
 
 // InjectionRule says where a credential goes. It never holds the value.
@@ -49,4 +51,11 @@ type ApprovalRequest struct {
 	DecidedBy      string          `json:"decided_by,omitempty"`
 	MintedJTI      string          `json:"minted_jti,omitempty"`
 	Reason         string          `json:"reason,omitempty"`
+}
+
+// ApprovalScope is the requested scope of an egress_domain approval.
+type ApprovalScope struct {
+	Host string             `json:"host"`
+	Port int                `json:"port"`
+	Mode types.FirstUseMode `json:"mode"`
 }

@@ -40,6 +40,9 @@ type NodeConfig struct {
 	// PrivateHosts opens single private upstreams: host name to the prefixes it
 	// may resolve to, or to pinned addresses that need no DNS.
 	PrivateHosts map[string]PrivateHost `json:"private_hosts,omitempty"`
+	// NAT64Prefix is the network's own RFC 6052 prefix, a /96: the IPv4 address
+	// embedded in it is judged instead. All other translation prefixes are refused.
+	NAT64Prefix string `json:"nat64_prefix,omitempty"`
 	// AllowCeiling, when not empty, is a second list that every host must be
 	// on, whatever the run's policy, an approval or learn mode says.
 	AllowCeiling []string `json:"allow_ceiling,omitempty"`
