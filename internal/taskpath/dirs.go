@@ -1,0 +1,140 @@
+package taskpath
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dirs names the folders that Nomad's client lays out for one task.
+type Dirs struct {
+	Alloc string // the allocation's folder on the host
+	Name  string // the task's name
+}
+
+// Task is the task's own folder.
+func (d Dirs) Task() string { return filepath.Join(d.Alloc, d.Name) }
+
+// Shared is the folder that all tasks of the allocation share.
+func (d Dirs) Shared() string { return filepath.Join(d.Alloc, "alloc") }
+
+// Local and Secrets are the two folders of the task that a sandbox may see.
+func (d Dirs) Local() string   { return filepath.Join(d.Task(), "local") }
+func (d Dirs) Secrets() string { return filepath.Join(d.Task(), "secrets") }
+
+// resolve is how every path of a job is looked up.
+const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// Open opens a source, as a handle that can be staged but neither read nor
+// written. With create, a source that does not exist is made as a folder that
+// everyone may write to, as Nomad makes local/: only the image knows the
+// task's user. Links and anything but folders and regular files are refused.
+func (d Dirs) Open(s Source, create bool) (*os.File, error) {
+	base := d.Task()
+	if s.Shared {
+		base = d.Shared()
+	}
+	root, err := openBase(base)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := openBeneath(root, s.Path)
+	if create && errors.Is(err, unix.ENOENT) {
+		if err = makeFolder(root, s.Path); err == nil {
+			f, err = openBeneath(root, s.Path)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("source %q: %w", s, explain(err))
+	}
+	if err := plain(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("source %q: %w", s, err)
+	}
+	return f, nil
+}
+
+// Check tells whether path, one of the folders above, is a real folder and no
+// link to one.
+func Check(path string) error {
+	f, err := openBase(path)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func openBase(path string) (*os.File, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, explain(err))
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+func openBeneath(root *os.File, rel string) (*os.File, error) {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve}
+	for {
+		fd, err := unix.Openat2(int(root.Fd()), rel, how)
+		switch {
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+			continue // the tree changed under the look-up
+		case err != nil:
+			return nil, err
+		}
+		return os.NewFile(uintptr(fd), rel), nil
+	}
+}
+
+// makeFolder makes what is missing of rel, one element at a time, each time
+// through a look-up that follows no link.
+func makeFolder(root *os.File, rel string) error {
+	made := ""
+	for elem := range strings.SplitSeq(rel, "/") {
+		parent, err := openBeneath(root, path.Join(".", made))
+		if err != nil {
+			return err
+		}
+		err = unix.Mkdirat(int(parent.Fd()), elem, 0o777)
+		if err == nil { // the mode again, without the process's umask
+			err = unix.Fchmodat(int(parent.Fd()), elem, 0o777, 0)
+		}
+		parent.Close()
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+		made = path.Join(made, elem)
+	}
+	return nil
+}
+
+func plain(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR, unix.S_IFREG:
+		return nil
+	}
+	return errors.New("is neither a folder nor a regular file")
+}
+
+// explain puts the kernel's refusals into words.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return fmt.Errorf("a symbolic link is on the way, which is not followed: %w", err)
+	case errors.Is(err, unix.EXDEV):
+		return fmt.Errorf("it leaves the task directory: %w", err)
+	case errors.Is(err, unix.ENOTDIR):
+		return fmt.Errorf("a part of it is not a folder: %w", err)
+	}
+	return err
+}
