@@ -1,0 +1,135 @@
+package nomad
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
+)
+
+// pool is this package's own egress pool, so that the stand-in upstream's
+// address is known beforehand and collides with no other test's.
+const pool = "10.214.244.0/22"
+
+// cluster is one agent and what the tests need around it.
+type cluster struct {
+	*testenv.Nomad
+	image string
+}
+
+func start(t *testing.T, bin string) *cluster {
+	endpoint := testenv.Engine(t)
+	plugin := os.Getenv("WARDYN_TEST_BINARY")
+	if plugin == "" {
+		plugin = filepath.Join(testenv.Root(t), "bin", "nomad-driver-wardyn")
+	}
+	if _, err := os.Stat(plugin); err != nil {
+		t.Fatalf("the driver is not built (make build): %v", err)
+	}
+	up := testenv.Upstream(t, pool)
+	image := testenv.Image(t)
+	data := filepath.Join(t.TempDir(), "wardyn")
+	n := testenv.StartNomad(t, bin, plugin, `
+    data_dir           = "`+data+`"
+    endpoint           = "`+endpoint+`"
+    egress_subnet_pool = "`+pool+`"
+    private_hosts {
+      "artifacts.example.internal" = ["`+up.Addr().String()+`"]
+    }`)
+	return &cluster{Nomad: n, image: image}
+}
+
+func (c *cluster) run(t *testing.T, file string, vars ...string) {
+	t.Helper()
+	args := []string{"job", "run", "-detach", "-var", "image=" + c.image}
+	for _, v := range vars {
+		args = append(args, "-var", v)
+	}
+	c.CLI(t, append(args, filepath.Join(testenv.Root(t), "jobs", file))...)
+}
+
+type alloc struct {
+	ID, ClientStatus string
+	TaskStates       map[string]struct {
+		State  string
+		Failed bool
+		Events []struct {
+			Type, DisplayMessage string
+			Details              map[string]string
+		}
+	}
+}
+
+// alloc is the newest allocation of a job.
+func (c *cluster) alloc(t *testing.T, job string) alloc {
+	t.Helper()
+	var out alloc
+	c.Eventually(t, 60*time.Second, "job "+job+" has an allocation", func() bool {
+		var all []struct {
+			ID         string
+			CreateTime int64
+		}
+		s, err := c.Command(t, "job", "allocs", "-json", job).Output()
+		if err != nil || json.Unmarshal(s, &all) != nil || len(all) == 0 {
+			return false
+		}
+		newest := all[0]
+		for _, a := range all {
+			if a.CreateTime > newest.CreateTime {
+				newest = a
+			}
+		}
+		s, err = c.Command(t, "alloc", "status", "-json", newest.ID).Output()
+		return err == nil && json.Unmarshal(s, &out) == nil
+	})
+	return out
+}
+
+// until waits for a client status of a job's newest allocation.
+func (c *cluster) until(t *testing.T, job string, status ...string) alloc {
+	t.Helper()
+	var a alloc
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s: %s\n%s", job, a.ClientStatus, events(a))
+		}
+	}()
+	c.Eventually(t, 90*time.Second, job+" is "+strings.Join(status, " or "), func() bool {
+		a = c.alloc(t, job)
+		for _, s := range status {
+			if a.ClientStatus == s {
+				return true
+			}
+		}
+		return false
+	})
+	return a
+}
+
+func (c *cluster) logs(t *testing.T, a alloc, flags ...string) string {
+	t.Helper()
+	return c.CLI(t, append(append([]string{"alloc", "logs"}, flags...), a.ID)...)
+}
+
+func events(a alloc) string {
+	var b strings.Builder
+	for task, s := range a.TaskStates {
+		for _, e := range s.Events {
+			b.WriteString(task + " * " + e.Type + ": " + e.DisplayMessage + "\n")
+		}
+	}
+	return b.String()
+}
+
+func wants(t *testing.T, what, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("%s lacks %q:\n%s", what, p, text)
+		}
+	}
+}
