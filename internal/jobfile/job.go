@@ -1,0 +1,115 @@
+package jobfile
+
+import "time"
+
+// Job is a job file after evaluation.
+type Job struct {
+	ID        string
+	Name      string
+	Namespace string
+	Type      string // service, batch, system or sysbatch
+	Meta      map[string]string
+	Groups    []Group
+	// Ignored lists what the file asks for and one node without a cluster does
+	// not do, in file order.
+	Ignored []Note `json:",omitempty"`
+}
+
+// Batch tells whether a task that ends with exit code 0 is done. Tasks of other
+// types are restarted.
+func (j *Job) Batch() bool { return j.Type == "batch" || j.Type == "sysbatch" }
+
+// Group is a task group: tasks that share an allocation.
+type Group struct {
+	Name    string
+	Meta    map[string]string // the job's below the group's own
+	Network *Network          `json:",omitempty"`
+	Tasks   []Task
+	Pos     Pos `json:"-"`
+}
+
+// Network is a group's network block.
+type Network struct {
+	Mode     string // as written; "" is host
+	Hostname string `json:",omitempty"`
+	Ports    []Port `json:",omitempty"`
+	DNS      *DNS   `json:",omitempty"`
+}
+
+// Port is one labelled port of a group.
+type Port struct {
+	Label  string
+	Static int // the host port; 0 asks for a free one
+	To     int // the port inside the task; 0 is the host port, -1 too
+}
+
+// DNS is a network block's dns block.
+type DNS struct {
+	Servers, Searches, Options []string
+}
+
+// Task is one task of a group.
+type Task struct {
+	Name   string
+	Driver string
+	User   string `json:",omitempty"`
+	// Config is the driver's config block as Nomad's parser hands it on.
+	Config map[string]any
+	// Env holds values that may still contain runtime references.
+	Env         map[string]string
+	Meta        map[string]string // the group's below the task's own
+	Templates   []Template        `json:",omitempty"`
+	Resources   Resources
+	Logs        Logs
+	KillTimeout time.Duration
+	KillSignal  string `json:",omitempty"` // "" is the driver's default
+	Restart     Restart
+	Lifecycle   *Lifecycle `json:",omitempty"` // nil for a main task
+	Leader      bool       `json:",omitempty"`
+	Pos         Pos        `json:"-"`
+}
+
+// Template is a file rendered into the task's directory.
+type Template struct {
+	Data        string
+	Destination string // relative to the task's directory; may hold references
+	Perms       uint32
+	Env         bool // the result is KEY=value lines for the task's environment
+	Left, Right string
+	// ErrorOnMissingKey makes a reference to an absent map key an error.
+	ErrorOnMissingKey bool   `json:",omitempty"`
+	UID, GID          *int   `json:",omitempty"`
+	ChangeMode        string // kept for its validity alone: nothing re-renders here
+	Pos               Pos    `json:"-"`
+}
+
+// Resources is what a task may use.
+type Resources struct {
+	CPU         int // MHz
+	Cores       int // whole cores; 0 is none reserved
+	MemoryMB    int
+	MemoryMaxMB int // 0 is unset, -1 no upper limit
+}
+
+// Logs says how Nomad keeps a task's output.
+type Logs struct {
+	MaxFiles      int
+	MaxFileSizeMB int
+	Disabled      bool
+}
+
+// Restart is a restart policy: Attempts within Interval, Delay before each.
+type Restart struct {
+	Attempts int
+	Interval time.Duration
+	Delay    time.Duration
+	// Mode says what happens when the attempts are used up: "fail" ends the
+	// task, "delay" waits for the next interval.
+	Mode string
+}
+
+// Lifecycle places a task before, beside or after the main tasks.
+type Lifecycle struct {
+	Hook    string // prestart, poststart or poststop
+	Sidecar bool
+}

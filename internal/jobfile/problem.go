@@ -1,0 +1,148 @@
+package jobfile
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// Pos is a place in a job file. Line is 0 where no line can be named.
+type Pos struct {
+	File string
+	Line int
+}
+
+func (p Pos) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
+
+func posOf(r hcl.Range) Pos { return Pos{File: r.Filename, Line: r.Start.Line} }
+
+// Note is something in the file that has no effect here, and why.
+type Note struct {
+	Pos  Pos
+	Text string
+}
+
+func (n Note) String() string { return n.Pos.String() + ": " + n.Text }
+
+// Kind tells a mistake from something that is right but not offered here.
+type Kind string
+
+const (
+	// Fault is a mistake in the file: Nomad would refuse it as well.
+	Fault Kind = "fault"
+	// Refused is valid in Nomad and not offered without a cluster.
+	Refused Kind = "refused"
+)
+
+// Problem is one reason why a job file is not run.
+type Problem struct {
+	Pos  Pos
+	Kind Kind
+	Text string
+}
+
+func (p Problem) String() string { return p.Pos.String() + ": " + p.Text }
+
+// Error holds every problem of a job file, in file order.
+type Error struct {
+	Problems []Problem
+}
+
+func (e *Error) Error() string {
+	if len(e.Problems) == 1 {
+		return e.Problems[0].String()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d problems:", len(e.Problems))
+	for _, p := range e.Problems {
+		b.WriteString("\n  " + p.String())
+	}
+	return b.String()
+}
+
+// Faulty tells whether any problem is a mistake rather than a refusal.
+func (e *Error) Faulty() bool {
+	for _, p := range e.Problems {
+		if p.Kind == Fault {
+			return true
+		}
+	}
+	return false
+}
+
+// report collects problems and notes while a file is read.
+type report struct {
+	problems []Problem
+	notes    []Note
+}
+
+func (r *report) fault(at hcl.Range, format string, args ...any) {
+	r.problems = append(r.problems, Problem{posOf(at), Fault, fmt.Sprintf(format, args...)})
+}
+
+func (r *report) refuse(at hcl.Range, format string, args ...any) {
+	r.problems = append(r.problems, Problem{posOf(at), Refused, fmt.Sprintf(format, args...)})
+}
+
+func (r *report) note(at hcl.Range, format string, args ...any) {
+	r.notes = append(r.notes, Note{posOf(at), fmt.Sprintf(format, args...)})
+}
+
+// diags adds the errors of an HCL operation and tells whether there were any.
+func (r *report) diags(diags hcl.Diagnostics) bool {
+	for _, d := range diags {
+		if d.Severity != hcl.DiagError {
+			continue
+		}
+		text := d.Summary
+		if d.Detail != "" {
+			text += ": " + d.Detail
+		}
+		var at hcl.Range
+		if d.Subject != nil {
+			at = *d.Subject
+		}
+		if call, ok := d.Extra.(hclsyntax.FunctionCallUnknownDiagExtra); ok && missingFunctions[call.CalledFunctionName()] {
+			r.refuse(at, "the function %s is not supported by run: put its result into the file", call.CalledFunctionName())
+			continue
+		}
+		r.fault(at, "%s", text)
+	}
+	return diags.HasErrors()
+}
+
+// err is nil or an *Error with the problems in file order, each once.
+func (r *report) err() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	all := append([]Problem(nil), r.problems...)
+	sort.SliceStable(all, func(i, j int) bool { return before(all[i].Pos, all[j].Pos) })
+	once := all[:0]
+	for i, p := range all {
+		if i == 0 || p != all[i-1] {
+			once = append(once, p)
+		}
+	}
+	return &Error{Problems: once}
+}
+
+func (r *report) sortedNotes() []Note {
+	sort.SliceStable(r.notes, func(i, j int) bool { return before(r.notes[i].Pos, r.notes[j].Pos) })
+	return r.notes
+}
+
+func before(a, b Pos) bool {
+	if a.File != b.File {
+		return a.File < b.File
+	}
+	return a.Line < b.Line
+}

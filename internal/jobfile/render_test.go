@@ -1,0 +1,110 @@
+package jobfile_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
+)
+
+func lookup(name string) (string, bool) {
+	v, ok := map[string]string{
+		"NOMAD_ALLOC_ID": "a-1", "EMPTY": "", "LIST": "a,b", "A B": "odd",
+		"node.unique.id": "n-1", "attr.cpu.arch": "amd64", "meta.rack-1": "r",
+	}[name]
+	return v, ok
+}
+
+func TestInterpolate(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"", ""},
+		{"plain $HOME $(x) {y}", "plain $HOME $(x) {y}"},
+		{"${NOMAD_ALLOC_ID}", "a-1"},
+		{"<${NOMAD_ALLOC_ID}${EMPTY}>", "<a-1>"},
+		{"${node.unique.id}/${attr.cpu.arch}/${meta.rack-1}", "n-1/amd64/r"},
+		{`${env["NOMAD_ALLOC_ID"]} ${env["A B"]}`, "a-1 odd"},
+		{"${NOMAD_UNKNOWN}", "${NOMAD_UNKNOWN}"},
+		{`${env["UNKNOWN"]}`, `${env["UNKNOWN"]}`},
+		{"${NOMAD_ALLOC_ID", "${NOMAD_ALLOC_ID"},
+		{"${}", "${}"},
+		{"${a b}", "${a b}"},
+	} {
+		if got := jobfile.Interpolate(c.in, lookup); got != c.want {
+			t.Errorf("Interpolate(%q) = %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestRender(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"as it is ${NOMAD_ALLOC_ID} $HOME", "as it is ${NOMAD_ALLOC_ID} $HOME"},
+		{`{{ env "NOMAD_ALLOC_ID" }}`, "a-1"},
+		{`{{ env "node.unique.id" }}`, "n-1"},
+		{`<{{ env "UNKNOWN" }}>`, "<>"},
+		{`{{ envOrDefault "UNKNOWN" "d" }}{{ envOrDefault "EMPTY" "e" }}{{ envOrDefault "NOMAD_ALLOC_ID" "f" }}`, "dea-1"},
+		{`{{ range split "," (env "LIST") }}[{{ . }}]{{ end }}`, "[a][b]"},
+		{`{{ range loop 2 4 }}{{ . }}{{ end }}{{ range loop 1 }}{{ . }}{{ end }}`, "230"},
+		{`{{ "a" | toUpper | base64Encode }}`, "QQ=="},
+		{`{{ "QQ==" | base64Decode | toLower }}`, "a"},
+		{`{{ with parseJSON "{\"a\":[1,2]}" }}{{ .a | toJSON }}{{ end }}`, "[1,2]"},
+		{`{{ if contains "b" (split "," (env "LIST")) }}yes{{ end }}`, "yes"},
+		{`{{ "a\n\nb" | indent 2 }}`, "  a\n\n  b"},
+		{`{{ "x1" | regexReplaceAll "[0-9]" "#" | replaceAll "x" "y" | trimPrefix "y" }}`, "#"},
+		{`{{ join "-" (split "," (env "LIST")) }}{{ printf "%03d" 7 }}`, "a-b007"},
+		{`{{ if parseBool "true" }}{{ add1 }}{{ end }}`, "error: function \"add1\" not defined"},
+		{`{{ mustEnv "UNKNOWN" }}`, "error: UNKNOWN is not set"},
+	} {
+		got, err := jobfile.Template{Data: c.in, Left: "{{", Right: "}}"}.Render(lookup)
+		if want, fails := strings.CutPrefix(c.want, "error: "); fails {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Render(%q) = %q, %v; want an error with %q", c.in, got, err, want)
+			}
+			continue
+		}
+		if err != nil || string(got) != c.want {
+			t.Errorf("Render(%q) = %q, %v; want %q", c.in, got, err, c.want)
+		}
+	}
+}
+
+func TestRenderMissingKey(t *testing.T) {
+	data := `{{ with parseJSON "{}" }}<{{ .absent }}>{{ end }}{{ (parseJSON "{}").absent }}`
+	loose := jobfile.Template{Data: data, Left: "{{", Right: "}}"}
+	if _, err := loose.Render(lookup); err != nil {
+		t.Errorf("without error_on_missing_key: %v", err)
+	}
+	strict := loose
+	strict.ErrorOnMissingKey = true
+	if out, err := strict.Render(lookup); err == nil {
+		t.Errorf("error_on_missing_key gave %q and no error", out)
+	}
+}
+
+// TestTemplatesThatParseRender holds checkTemplate to Render: a template that
+// the parser accepts has no function that rendering does not know.
+func TestTemplatesThatParseRender(t *testing.T) {
+	for _, call := range []string{`env "A"`, `len "abc"`, `html "<"`, `toUpper "a"`, `loop 1`, `timestamp`, `mustEnv "NOMAD_ALLOC_ID"`} {
+		src := `job "j" {
+		  group "g" {
+		    task "t" {
+		      driver = "wardyn"
+		      config {
+		        image = "x"
+		      }
+		      template {
+		        destination = "local/x"
+		        data        = "{{ ` + strings.ReplaceAll(call, `"`, `\"`) + ` }}"
+		      }
+		    }
+		  }
+		}`
+		job, err := jobfile.Parse("t.hcl", []byte(src), jobfile.Options{})
+		if err != nil {
+			t.Errorf("%s: %v", call, err)
+			continue
+		}
+		if _, err := job.Groups[0].Tasks[0].Templates[0].Render(lookup); err != nil {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package jobfile
+
+// verdict says what becomes of a name in a job file.
+type verdict int
+
+const (
+	use     verdict = iota // read
+	skip                   // no effect on one node, and nobody expects one
+	ignored                // no effect here, told to the user
+	refused                // would be needed and is not offered: the job is not run
+)
+
+// rule is the verdict on one name and, when told, its reason.
+type rule struct {
+	verdict verdict
+	why     string
+}
+
+// table holds the names that one kind of block knows. A name may be there as
+// an attribute and as a block.
+type table struct {
+	attrs, blocks map[string]rule
+}
+
+func (t table) names() []string {
+	return append(sortedKeys(t.attrs), sortedKeys(t.blocks)...)
+}
+
+const (
+	noServers    = "there are no Nomad servers"
+	noConsul     = "there is no Consul"
+	noVault      = "there is no Vault"
+	onePlacement = "there is one node to run on"
+	oneVersion   = "each run is a first version"
+	noClient     = "there is no client configuration to name it"
+)
+
+var fileRules = table{blocks: map[string]rule{"job": {}, "variable": {}, "variables": {}, "locals": {}}}
+
+var jobRules = table{
+	attrs: map[string]rule{
+		"id": {}, "name": {}, "type": {}, "namespace": {}, "meta": {},
+		"all_at_once": {verdict: skip}, "datacenters": {verdict: skip}, "node_pool": {verdict: skip},
+		"priority": {verdict: skip}, "region": {verdict: skip},
+		"consul_token": {refused, noConsul}, "vault_token": {refused, noVault},
+	},
+	blocks: map[string]rule{
+		"group": {}, "meta": {},
+		"affinity": {verdict: skip}, "spread": {verdict: skip}, "ui": {verdict: skip},
+		"constraint": {ignored, onePlacement}, "migrate": {ignored, onePlacement},
+		"reschedule": {ignored, onePlacement}, "multiregion": {ignored, onePlacement},
+		"update":        {ignored, oneVersion},
+		"periodic":      {ignored, "the job runs once, now"},
+		"parameterized": {refused, "the job would have to be dispatched with a payload and meta"},
+		"task":          {refused, "put the task into a group"},
+		"vault":         {refused, noVault},
+	},
+}
+
+var groupRules = table{
+	attrs: map[string]rule{
+		"count": {}, "meta": {},
+		"max_client_disconnect":        {verdict: skip},
+		"prevent_reschedule_on_lost":   {verdict: skip},
+		"stop_after_client_disconnect": {verdict: skip},
+		"shutdown_delay":               {ignored, "no service is registered that traffic would have to leave"},
+	},
+	blocks: map[string]rule{
+		"task": {}, "meta": {}, "network": {}, "restart": {},
+		"affinity": {verdict: skip}, "spread": {verdict: skip}, "disconnect": {verdict: skip}, "scaling": {verdict: skip},
+		"constraint": {ignored, onePlacement}, "migrate": {ignored, onePlacement}, "reschedule": {ignored, onePlacement},
+		"update":         {ignored, oneVersion},
+		"ephemeral_disk": {ignored, "the allocation directory has no size limit and is not kept"},
+		"service":        {}, "volume": {refused, "host and CSI volumes need a client's configuration"},
+		"consul": {refused, noConsul}, "vault": {refused, noVault},
+	},
+}
+
+var taskRules = table{
+	attrs: map[string]rule{
+		"driver": {}, "user": {}, "env": {}, "meta": {}, "kill_timeout": {}, "kill_signal": {}, "leader": {},
+		"kind":           {refused, "it marks proxies of a service mesh, and " + noConsul},
+		"shutdown_delay": {ignored, "no service is registered that traffic would have to leave"},
+	},
+	blocks: map[string]rule{
+		"config": {}, "env": {}, "meta": {}, "template": {}, "resources": {}, "logs": {}, "restart": {}, "lifecycle": {}, "service": {},
+		"affinity": {verdict: skip}, "scaling": {verdict: skip}, "schedule": {verdict: skip},
+		"constraint":       {ignored, onePlacement},
+		"action":           {ignored, "there is no user interface; use -exec"},
+		"artifact":         {refused, "nothing is downloaded; render the file with a template or put it into the image"},
+		"consul":           {refused, noConsul},
+		"csi_plugin":       {refused, "there is no client to register it with"},
+		"dispatch_payload": {refused, "the job is not dispatched, so there is no payload"},
+		"identity":         {refused, noServers + " to sign a workload identity"},
+		"secret":           {refused, "no secret provider is asked"},
+		"vault":            {refused, noVault},
+		"volume_mount":     {refused, "host and CSI volumes need a client's configuration"},
+	},
+}
+
+var serviceRules = table{
+	attrs: map[string]rule{
+		"name": {verdict: skip}, "provider": {verdict: skip}, "port": {verdict: skip}, "tags": {verdict: skip},
+		"task": {verdict: skip}, "address": {verdict: skip}, "address_mode": {verdict: skip},
+		"canary_tags": {verdict: skip}, "canary_meta": {verdict: skip}, "cluster": {verdict: skip}, "enable_tag_override": {verdict: skip},
+		"kind": {verdict: skip}, "meta": {verdict: skip}, "on_update": {verdict: skip}, "tagged_addresses": {verdict: skip},
+	},
+	blocks: map[string]rule{
+		"check": {verdict: skip}, "check_restart": {verdict: skip}, "identity": {verdict: skip},
+		"canary_meta": {verdict: skip}, "meta": {verdict: skip}, "tagged_addresses": {verdict: skip}, "weights": {verdict: skip},
+		"connect": {refused, noConsul + ", hence no service mesh"},
+	},
+}
+
+var networkRules = table{
+	attrs: map[string]rule{"mode": {}, "hostname": {}, "mbits": {verdict: skip}},
+	blocks: map[string]rule{
+		"port": {}, "dns": {},
+		"cni": {refused, "no CNI plugin is run"},
+	},
+}
+
+var portRules = table{attrs: map[string]rule{
+	"static": {}, "to": {}, "ignore_collision": {verdict: skip},
+	"host_network": {ignored, noClient},
+}}
+
+var dnsRules = table{attrs: map[string]rule{"servers": {}, "searches": {}, "options": {}}}
+
+var resourceRules = table{
+	attrs: map[string]rule{
+		"cpu": {}, "cores": {}, "memory": {}, "memory_max": {},
+		"disk": {verdict: skip}, "iops": {verdict: skip}, "secrets": {verdict: skip},
+	},
+	blocks: map[string]rule{
+		"numa":    {ignored, "cores are taken as they come"},
+		"device":  {refused, "no device plugin is run"},
+		"network": {refused, "ports belong in the group's network block"},
+	},
+}
+
+var logRules = table{
+	attrs:  map[string]rule{"max_files": {}, "max_file_size": {}, "disabled": {}, "enabled": {}},
+	blocks: map[string]rule{},
+}
+
+var restartRules = table{attrs: map[string]rule{
+	"attempts": {}, "interval": {}, "delay": {}, "mode": {}, "render_templates": {verdict: skip},
+}}
+
+var lifecycleRules = table{attrs: map[string]rule{"hook": {}, "sidecar": {}}}
+
+var templateRules = table{
+	attrs: map[string]rule{
+		"data": {}, "destination": {}, "perms": {}, "env": {}, "left_delimiter": {}, "right_delimiter": {},
+		"change_mode": {}, "change_signal": {}, "error_on_missing_key": {}, "uid": {}, "gid": {},
+		"once": {verdict: skip}, "splay": {verdict: skip}, "vault_grace": {verdict: skip}, "wait": {verdict: skip},
+		"source": {refused, "write the template into data, or read it with data = file(\"...\")"},
+	},
+	blocks: map[string]rule{
+		"wait": {verdict: skip}, "change_script": {verdict: skip},
+	},
+}
