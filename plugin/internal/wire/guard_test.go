@@ -1,0 +1,315 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/basepb"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/structspb"
+)
+
+// scripted is a plugin whose answers the test sets, also wrong ones.
+type scripted struct {
+	basepb.UnimplementedBasePluginServer
+	driverpb.UnimplementedDriverServer
+	start       func(context.Context, *driverpb.StartTaskRequest) (*driverpb.StartTaskResponse, error)
+	wait        func(context.Context) (*driverpb.WaitTaskResponse, error)
+	stop        func(context.Context) error
+	exec        *driverpb.ExecTaskResponse
+	inspect     *driverpb.InspectTaskResponse
+	stats       *driverpb.TaskStatsResponse
+	fingerprint *driverpb.FingerprintResponse
+	event       *driverpb.DriverTaskEvent
+}
+
+func (s *scripted) StartTask(ctx context.Context, r *driverpb.StartTaskRequest) (*driverpb.StartTaskResponse, error) {
+	return s.start(ctx, r)
+}
+
+func (s *scripted) WaitTask(ctx context.Context, _ *driverpb.WaitTaskRequest) (*driverpb.WaitTaskResponse, error) {
+	return s.wait(ctx)
+}
+
+func (s *scripted) StopTask(ctx context.Context, _ *driverpb.StopTaskRequest) (*driverpb.StopTaskResponse, error) {
+	return &driverpb.StopTaskResponse{}, s.stop(ctx)
+}
+
+func (s *scripted) ExecTask(context.Context, *driverpb.ExecTaskRequest) (*driverpb.ExecTaskResponse, error) {
+	return s.exec, nil
+}
+
+func (s *scripted) InspectTask(context.Context, *driverpb.InspectTaskRequest) (*driverpb.InspectTaskResponse, error) {
+	return s.inspect, nil
+}
+
+func (s *scripted) TaskStats(_ *driverpb.TaskStatsRequest, out grpc.ServerStreamingServer[driverpb.TaskStatsResponse]) error {
+	return out.Send(s.stats)
+}
+
+func (s *scripted) Fingerprint(_ *driverpb.FingerprintRequest, out grpc.ServerStreamingServer[driverpb.FingerprintResponse]) error {
+	return out.Send(s.fingerprint)
+}
+
+func (s *scripted) TaskEvents(_ *driverpb.TaskEventsRequest, out grpc.ServerStreamingServer[driverpb.DriverTaskEvent]) error {
+	return out.Send(s.event)
+}
+
+// dial serves s in memory under the guards and returns the client ends.
+func dial(t *testing.T, s Server) Client {
+	t.Helper()
+	l := bufconn.Listen(1 << 20)
+	srv := NewGRPCServer()
+	Register(srv, s)
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	conn, err := grpc.NewClient("passthrough:///plugin",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		srv.Stop()
+		<-done
+	})
+	return NewClient(conn)
+}
+
+// TestTraps1To3And7And12IncompleteAnswers: an answer that would end a client, or lose a task,
+// arrives as an error.
+func TestTraps1To3And7And12IncompleteAnswers(t *testing.T) {
+	ctx := t.Context()
+	usage := &driverpb.TaskResourceUsage{}
+	stats := func(r *driverpb.TaskStatsResponse) func() error {
+		return func() error {
+			stream, err := dial(t, &scripted{stats: r}).Driver.TaskStats(ctx, &driverpb.TaskStatsRequest{})
+			if err != nil {
+				return err
+			}
+			_, err = stream.Recv()
+			return err
+		}
+	}
+	start := func(r *driverpb.StartTaskResponse) func() error {
+		return func() error {
+			c := dial(t, &scripted{start: func(context.Context, *driverpb.StartTaskRequest) (*driverpb.StartTaskResponse, error) {
+				return r, nil
+			}})
+			_, err := c.Driver.StartTask(ctx, &driverpb.StartTaskRequest{})
+			return err
+		}
+	}
+	inspect := func(task *driverpb.TaskStatus) func() error {
+		return func() error {
+			c := dial(t, &scripted{inspect: &driverpb.InspectTaskResponse{Task: task}})
+			_, err := c.Driver.InspectTask(ctx, &driverpb.InspectTaskRequest{})
+			return err
+		}
+	}
+	now := timestamppb.Now()
+	handle := func(h *driverpb.TaskHandle) *driverpb.StartTaskResponse {
+		return &driverpb.StartTaskResponse{Handle: h}
+	}
+	whole := &driverpb.TaskHandle{Version: 1, Config: &driverpb.TaskConfig{}}
+	rows := []struct {
+		name string
+		call func() error
+		says string // empty = passes
+	}{
+		{"1 stats", stats(&driverpb.TaskStatsResponse{}), "stats"},
+		{"1 usage", stats(&driverpb.TaskStatsResponse{Stats: &driverpb.TaskStats{Timestamp: now}}), "agg_resource_usage"},
+		{"1 time", stats(&driverpb.TaskStatsResponse{Stats: &driverpb.TaskStats{AggResourceUsage: usage}}), "timestamp"},
+		{"1 whole", stats(&driverpb.TaskStatsResponse{Stats: &driverpb.TaskStats{Timestamp: now, AggResourceUsage: usage}}), ""},
+		{"2 wait", func() error {
+			c := dial(t, &scripted{wait: func(context.Context) (*driverpb.WaitTaskResponse, error) { return &driverpb.WaitTaskResponse{}, nil }})
+			_, err := c.Driver.WaitTask(ctx, &driverpb.WaitTaskRequest{})
+			return err
+		}, "result"},
+		{"3 exec", func() error {
+			_, err := dial(t, &scripted{exec: &driverpb.ExecTaskResponse{}}).Driver.ExecTask(ctx, &driverpb.ExecTaskRequest{})
+			return err
+		}, "result"},
+		{"3 inspect task", inspect(nil), "task"},
+		{"3 inspect result", inspect(&driverpb.TaskStatus{StartedAt: now, CompletedAt: now}), "task.result"},
+		{"3 inspect time", inspect(&driverpb.TaskStatus{StartedAt: now, Result: &driverpb.ExitResult{}}), "completed_at"},
+		{"3 inspect whole", inspect(&driverpb.TaskStatus{StartedAt: now, CompletedAt: now, Result: &driverpb.ExitResult{}}), ""},
+		{"7 fatal", start(&driverpb.StartTaskResponse{Result: driverpb.StartTaskResponse_FATAL, Handle: whole}), "failure"},
+		{"12 no handle", start(&driverpb.StartTaskResponse{}), "handle"},
+		{"12 no config", start(handle(&driverpb.TaskHandle{Version: 1})), "handle.config"},
+		{"12 version 0", start(handle(&driverpb.TaskHandle{Config: &driverpb.TaskConfig{}})), "handle.version"},
+		{"12 whole", start(handle(whole)), ""},
+	}
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			err := r.call()
+			switch {
+			case r.says == "" && err != nil:
+				t.Errorf("a whole answer was refused: %v", err)
+			case r.says != "" && (status.Code(err) != codes.Internal || !strings.Contains(err.Error(), r.says)):
+				t.Errorf("got %v, want an internal error about %s", err, r.says)
+			}
+		})
+	}
+}
+
+// TestTrap45BadText: bytes that are no UTF-8 arrive replaced, in every kind of field.
+func TestTrap45BadText(t *testing.T) {
+	const bad, good = "a\xffb", "a\uFFFDb"
+	ctx := t.Context()
+	c := dial(t, &scripted{
+		fingerprint: &driverpb.FingerprintResponse{
+			HealthDescription: bad,
+			Attributes: map[string]*structspb.Attribute{
+				"driver." + bad: {Value: &structspb.Attribute_StringVal{StringVal: bad}, Unit: bad},
+			},
+		},
+		event: &driverpb.DriverTaskEvent{
+			AllocId: "a", TaskName: "t", Timestamp: timestamppb.Now(), Message: bad, Annotations: map[string]string{bad: bad},
+		},
+		start: func(_ context.Context, r *driverpb.StartTaskRequest) (*driverpb.StartTaskResponse, error) {
+			return &driverpb.StartTaskResponse{Handle: &driverpb.TaskHandle{Version: 1, Config: &driverpb.TaskConfig{
+				Dns: &driverpb.DNSConfig{Servers: []string{bad, "ok"}}, DeviceEnv: map[string]string{"K": bad},
+			}}}, nil
+		},
+		stop: func(context.Context) error { return errors.New(bad) },
+	})
+	fs, err := c.Driver.Fingerprint(ctx, &driverpb.FingerprintRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fp, err := fs.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if attr := fp.GetAttributes()["driver."+good]; fp.GetHealthDescription() != good || attr.GetStringVal() != good || attr.GetUnit() != good {
+		t.Errorf("fingerprint: %v", fp)
+	}
+	es, err := c.Driver.TaskEvents(ctx, &driverpb.TaskEventsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := es.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ev.GetMessage() != good || ev.GetAnnotations()[good] != good {
+		t.Errorf("event: %v", ev)
+	}
+	started, err := c.Driver.StartTask(ctx, &driverpb.StartTaskRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg := started.GetHandle().GetConfig(); cfg.GetDns().GetServers()[0] != good || cfg.GetDeviceEnv()["K"] != good {
+		t.Errorf("handle: %v", cfg)
+	}
+	if _, err := c.Driver.StopTask(ctx, &driverpb.StopTaskRequest{}); status.Convert(err).Message() != good {
+		t.Errorf("error text: %v", err)
+	}
+}
+
+// TestTrap41CodesWithASecondMeaning: a living plugin never says Unavailable or Canceled, but
+// for a WaitTask that its own shutdown cancels.
+func TestTrap41CodesWithASecondMeaning(t *testing.T) {
+	rows := []struct {
+		err  error
+		stop codes.Code
+		wait codes.Code
+	}{
+		{status.Error(codes.Unavailable, "engine"), codes.Unknown, codes.Unknown},
+		{fmt.Errorf("pull: %w", status.Error(codes.Unavailable, "engine")), codes.Unknown, codes.Unknown},
+		{fmt.Errorf("ask: %w", context.Canceled), codes.Unknown, codes.Canceled},
+		{status.Error(codes.Canceled, "lifetime"), codes.Unknown, codes.Canceled},
+		{fmt.Errorf("ask: %w", context.DeadlineExceeded), codes.DeadlineExceeded, codes.DeadlineExceeded},
+		{status.Error(codes.NotFound, "x"), codes.NotFound, codes.NotFound},
+		{errors.New("plain"), codes.Unknown, codes.Unknown},
+	}
+	for _, r := range rows {
+		t.Run(r.err.Error(), func(t *testing.T) {
+			c := dial(t, &scripted{
+				stop: func(context.Context) error { return r.err },
+				wait: func(context.Context) (*driverpb.WaitTaskResponse, error) { return nil, r.err },
+			})
+			if _, err := c.Driver.StopTask(t.Context(), &driverpb.StopTaskRequest{}); status.Code(err) != r.stop {
+				t.Errorf("StopTask: %v, want code %v", err, r.stop)
+			}
+			if _, err := c.Driver.WaitTask(t.Context(), &driverpb.WaitTaskRequest{}); status.Code(err) != r.wait {
+				t.Errorf("WaitTask: %v, want code %v", err, r.wait)
+			}
+		})
+	}
+}
+
+// TestTraps8And9Recoverable: the detail is the first one, is found again, and the code is not
+// one with a second meaning.
+func TestTraps8And9Recoverable(t *testing.T) {
+	for _, want := range []bool{true, false} {
+		c := dial(t, &scripted{start: func(context.Context, *driverpb.StartTaskRequest) (*driverpb.StartTaskResponse, error) {
+			return nil, Recoverable(errors.New("registry\xff down"), want)
+		}})
+		_, err := c.Driver.StartTask(t.Context(), &driverpb.StartTaskRequest{})
+		st := status.Convert(err)
+		if st.Code() != codes.FailedPrecondition || st.Message() != "registry\uFFFD down" {
+			t.Errorf("got %v", err)
+		}
+		url := st.Proto().GetDetails()[0].GetTypeUrl()
+		if url != "type.googleapis.com/hashicorp.nomad.plugins.shared.structs.RecoverableError" {
+			t.Errorf("detail is a %s", url)
+		}
+		if IsRecoverable(err) != want {
+			t.Errorf("IsRecoverable(%v) = %v", err, !want)
+		}
+	}
+	if Recoverable(nil, true) != nil || IsRecoverable(errors.New("plain")) || IsRecoverable(nil) {
+		t.Error("no error and no detail mean not recoverable")
+	}
+}
+
+// TestTrap44LargeRequest: an environment beyond gRPC's own 4 MiB arrives.
+func TestTrap44LargeRequest(t *testing.T) {
+	var got int
+	c := dial(t, &scripted{start: func(_ context.Context, r *driverpb.StartTaskRequest) (*driverpb.StartTaskResponse, error) {
+		got = len(r.GetTask().GetEnv()["BIG"])
+		return nil, errors.New("seen")
+	}})
+	big := strings.Repeat("x", 5<<20)
+	_, err := c.Driver.StartTask(t.Context(), &driverpb.StartTaskRequest{
+		Task: &driverpb.TaskConfig{Env: map[string]string{"BIG": big}},
+	})
+	if got != len(big) {
+		t.Errorf("%d bytes arrived: %v", got, err)
+	}
+}
+
+// TestCallerWhoLeft: the caller's own cancellation passes as what it is.
+func TestCallerWhoLeft(t *testing.T) {
+	seen := make(chan error, 1)
+	entered := make(chan struct{})
+	c := dial(t, &scripted{stop: func(ctx context.Context) error {
+		close(entered)
+		<-ctx.Done()
+		seen <- answerError(ctx, driverpb.Driver_StopTask_FullMethodName, ctx.Err())
+		return ctx.Err()
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	go func() { <-entered; cancel() }()
+	if _, err := c.Driver.StopTask(ctx, &driverpb.StopTaskRequest{}); status.Code(err) != codes.Canceled {
+		t.Errorf("caller saw %v", err)
+	}
+	if err := <-seen; status.Code(err) != codes.Canceled {
+		t.Errorf("handler's error became %v", err)
+	}
+}
