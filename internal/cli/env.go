@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// The magic cookie by which a Nomad client tells a plugin what it is.
+const (
+	cookieKey   = "NOMAD_PLUGIN_MAGIC_COOKIE"
+	cookieValue = "e4327c2e01eabfd75a8a67adb114fb34a757d57eee7728d857a8cec6e91a7255"
+)
+
+// Exit codes of the command line itself. A run that got as far as its tasks
+// exits with a task's code instead.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// Env is what the command line works with.
+type Env struct {
+	Args           []string // without the program's own name
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	// Interrupts delivers SIGINT and SIGTERM. The first asks a run to stop, the
+	// second kills it.
+	Interrupts <-chan os.Signal
+	Version    string
+	// Executable is the plugin binary that run starts: this program itself.
+	Executable string
+
+	// ServePlugin serves Nomad's plugin protocol and returns when the client
+	// has shut it down.
+	ServePlugin func() error
+	// Keeper runs the node's output keeper with the arguments after "keeper".
+	Keeper func(ctx context.Context, args []string) error
+	// Purge removes what the installation with this data dir has on the engine
+	// and no task: networks and images that tasks share. run calls it for the
+	// private data dir of a run, once the plugin has ended.
+	Purge func(ctx context.Context, config map[string]any) error
+}
+
+// Main dispatches and returns the process's exit code.
+func Main(ctx context.Context, e Env) int {
+	// The keeper is started by a plugin and inherits its environment, so its
+	// command goes before the cookie.
+	keeper := len(e.Args) > 0 && e.Args[0] == keeperCommand.name
+	if !keeper && e.Getenv(cookieKey) == cookieValue {
+		return e.report(e.ServePlugin())
+	}
+	if len(e.Args) == 0 {
+		usage(e.Stderr)
+		return exitUsage
+	}
+	name, rest := e.Args[0], e.Args[1:]
+	switch name {
+	case "-h", "-help", "--help":
+		name = "help"
+	case "-version", "--version":
+		name = "version"
+	}
+	c := find(name)
+	if c == nil {
+		fmt.Fprintf(e.Stderr, "there is no command %q\n\n", name)
+		usage(e.Stderr)
+		return exitUsage
+	}
+	return c.run(ctx, e, c, rest)
+}
+
+// report prints an error, if there is one, and gives the exit code for it.
+func (e Env) report(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(e.Stderr, "error:", err)
+	var u usageError
+	if errors.As(err, &u) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// usageError is a mistake in the arguments.
+type usageError string
+
+func (u usageError) Error() string { return string(u) }

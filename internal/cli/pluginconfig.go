@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+
+	hcl1 "github.com/hashicorp/hcl"
+)
+
+// pluginName is the label of the plugin block: the file name of this program.
+const pluginName = "nomad-driver-wardyn"
+
+// loadPluginConfig reads the plugin's options from a file; "" gives none.
+func loadPluginConfig(path string) (map[string]any, error) {
+	if path == "" {
+		return map[string]any{}, nil
+	}
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("plugin config: %w", err)
+	}
+	config, err := parsePluginConfig(src)
+	if err != nil {
+		return nil, fmt.Errorf("plugin config %s: %w", path, err)
+	}
+	return config, nil
+}
+
+// parsePluginConfig takes either the bare options or a Nomad agent's
+// configuration with a plugin block. Nomad reads agent files with version 1 of
+// HCL, so this does: blocks and objects become lists of maps, and keys may be
+// quoted.
+func parsePluginConfig(src []byte) (map[string]any, error) {
+	file := map[string]any{}
+	if err := hcl1.Unmarshal(src, &file); err != nil {
+		return nil, err
+	}
+	plugins, isAgent := file["plugin"]
+	if !isAgent {
+		return file, nil
+	}
+	var labels []string
+	config := map[string]any{}
+	found := false
+	for _, block := range maps(plugins) {
+		for label, body := range block {
+			labels = append(labels, label)
+			if label != pluginName {
+				continue
+			}
+			found = true
+			for _, b := range maps(body) {
+				for _, c := range maps(b["config"]) {
+					config = c // as in an agent, the last one holds
+				}
+			}
+		}
+	}
+	if !found {
+		sort.Strings(labels)
+		return nil, fmt.Errorf("there is no plugin block labelled %q, only %s", pluginName, strings.Join(labels, ", "))
+	}
+	return config, nil
+}
+
+// maps gives the maps in a value of HCL 1, where every object is a list.
+func maps(v any) []map[string]any {
+	switch v := v.(type) {
+	case []map[string]any:
+		return v
+	case map[string]any:
+		return []map[string]any{v}
+	default:
+		return nil
+	}
+}
