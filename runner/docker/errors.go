@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/client"
@@ -39,4 +40,18 @@ func sentinel(err error) error {
 		return runner.ErrUnavailable
 	}
 	return nil
+}
+
+// goneIsNil is for removing: what is not there need not be removed.
+func goneIsNil(err error) error {
+	if errors.Is(err, runner.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// isNoSuchImage: a create failed because its image vanished meanwhile. Other
+// drivers on the node collect images without knowing who uses them.
+func isNoSuchImage(err error) bool {
+	return errdefs.IsNotFound(err) && strings.Contains(strings.ToLower(err.Error()), "no such image")
 }

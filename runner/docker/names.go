@@ -14,6 +14,8 @@ const (
 	agentPrefix   = "wardyn_agent_"
 	proxyPrefix   = "wardyn_proxy_"
 	networkPrefix = "wardyn_net_"
+	egressPrefix  = "wardyn_egress_"
+	probePrefix   = "wardyn_probe_"
 )
 
 // AgentName is the agent container's name and the sandbox's ref.
@@ -34,22 +36,3 @@ func RunOf(ref string) (uuid.UUID, error) {
 	}
 	return id, nil
 }
-
-// Reserved label keys. They are written after the caller's labels.
-const (
-	labelManaged   = "wardyn.managed"
-	labelRun       = "wardyn.run-id"
-	labelComponent = "wardyn.component"
-	labelInstance  = "wardyn.instance"
-	labelProof     = "wardyn.proof"
-	labelClass     = "wardyn.class"
-)
-
-// Components, the values of labelComponent.
-const (
-	componentAgent   = "agent"
-	componentProxy   = "proxy"
-	componentNetwork = "network"
-	componentEgress  = "egress"
-	componentProbe   = "probe"
-)

@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/docker/docker/client"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
 // Deadlines of engine calls (D-12). Streaming calls have none.
@@ -18,16 +23,33 @@ const (
 	undoTimeout   = 60 * time.Second  // taking one down, or undoing half of one
 )
 
+// Sizes of what the subnet pools give out.
+const (
+	runBits    = 29 // a run: gateway, sidecar, agent
+	egressBits = 22 // all sidecars of an instance, as many as a bridge has ports
+)
+
+// The usual pools (options subnet_pool and egress_pool).
+var (
+	defaultSubnetPool = netip.MustParsePrefix("10.213.0.0/16")
+	defaultEgressPool = netip.MustParsePrefix("10.214.0.0/16")
+)
+
 // Runner implements runner.Runner on a Docker engine. It is safe for
 // concurrent use.
 type Runner struct {
 	opts Options
 	api  api
-	tool toolImage
-	use  use
-	// engine-wide findings, refreshed by Probe
-	mu       sync.Mutex
-	findings findingsCache
+
+	runs   *netpool.Pool // subnets of runs
+	egress *netpool.Pool // subnet of the egress network
+
+	use      use                // what is remembered of living sandboxes
+	making   inflight           // sandboxes being created
+	starts   chan struct{}      // bounds parallel creates
+	pulls    singleflight.Group // one pull an image at a time
+	engine   factsCache         // what the engine says of the host
+	findings findingsCache      // what probes found out
 }
 
 // New connects to the engine's socket. It does not talk to it: an engine that
@@ -53,10 +75,30 @@ func New(o Options) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: %w", o.Endpoint, err)
 	}
-	return newRunner(o, c), nil
+	return newRunner(o, c)
 }
 
-func newRunner(o Options, a api) *Runner { return &Runner{opts: o, api: a} }
+func newRunner(o Options, a api) (*Runner, error) {
+	if o.SubnetPool == (netip.Prefix{}) {
+		o.SubnetPool = defaultSubnetPool
+	}
+	if o.EgressPool == (netip.Prefix{}) {
+		o.EgressPool = defaultEgressPool
+	}
+	runs, err := netpool.New(o.Dir, "runs", o.SubnetPool, runBits)
+	if err != nil {
+		return nil, fmt.Errorf("option subnet_pool: %w", err)
+	}
+	egress, err := netpool.New(o.Dir, "egress", o.EgressPool, egressBits)
+	if err != nil {
+		return nil, fmt.Errorf("option egress_pool: %w", err)
+	}
+	return &Runner{
+		opts: o, api: a, runs: runs, egress: egress,
+		// More at once only makes each of them slower (K17).
+		starts: make(chan struct{}, runtime.NumCPU()+1),
+	}, nil
+}
 
 // Name is "docker".
 func (r *Runner) Name() string { return "docker" }
@@ -72,4 +114,12 @@ func call(ctx context.Context) (context.Context, context.CancelFunc) {
 // undo is a context for taking things down: the caller's may be over already.
 func undo() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), undoTimeout)
+}
+
+// poolError translates a pool's error; option names what an operator can enlarge.
+func poolError(option string, err error) error {
+	if errors.Is(err, netpool.ErrExhausted) {
+		return fmt.Errorf("%w: %w; enlarge option %s or end tasks", runner.ErrExhausted, err, option)
+	}
+	return err
 }

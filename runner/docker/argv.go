@@ -1,0 +1,53 @@
+package docker
+
+import (
+	"errors"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// recorderTarget is where every sandbox finds wardyn-rec.
+const recorderTarget = "/.wardyn/wardyn-rec"
+
+// errNoCommand is refused with the hint that helps an author.
+var errNoCommand = errors.New("command: neither the task nor the image names one; set command, or idle = true to keep the sandbox up without one")
+
+// taskArgv is what runs under init: the task's words where it has some, the
+// image's own otherwise. A task's entrypoint drops the image's command, as in
+// every other container tool.
+func taskArgv(t runner.TaskProcess, img imageFacts) ([]string, error) {
+	entrypoint, args := img.Entrypoint, t.Argv
+	if t.Entrypoint != nil {
+		entrypoint = t.Entrypoint
+	}
+	if len(args) == 0 && t.Entrypoint == nil {
+		args = img.Cmd
+	}
+	argv := append(append([]string(nil), entrypoint...), args...)
+	if len(argv) == 0 || argv[0] == "" {
+		return nil, errNoCommand
+	}
+	return argv, nil
+}
+
+// mainArgv is a sandbox's pid 1. Task nil is the contract's idle sandbox.
+func mainArgv(t *runner.TaskProcess, img imageFacts) ([]string, error) {
+	if t == nil {
+		return []string{recorderTarget, "init", "--", "sh", "-c", runner.AgentIdleScript}, nil
+	}
+	argv := []string{recorderTarget, "init"}
+	if t.TTY {
+		argv = append(argv, "-tty")
+	}
+	if t.Idle {
+		if len(t.Argv) > 0 {
+			return nil, errors.New("idle: an idle task has no command of its own; drop command and args, or idle = true")
+		}
+		return append(argv, "-idle"), nil
+	}
+	words, err := taskArgv(*t, img)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(argv, "--"), words...), nil
+}

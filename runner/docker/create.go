@@ -1,0 +1,336 @@
+package docker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// filesFolder is the part of a run directory that a sandbox sees.
+const filesFolder = "files"
+
+// CreateSandbox makes a run's network, sidecar and agent. It returns when the
+// sidecar is ready; the agent of a task is then created and not yet started,
+// an idle sandbox (no task) runs. On an error nothing is left. Leftovers of an
+// earlier attempt under the same run id are removed first.
+func (r *Runner) CreateSandbox(ctx context.Context, spec runner.SandboxSpec) (runner.Sandbox, error) {
+	ctx, end, err := r.making.begin(ctx, spec.RunID)
+	if err != nil {
+		return runner.Sandbox{}, err
+	}
+	defer end()
+	p, err := r.prepare(ctx, spec)
+	if err != nil {
+		return runner.Sandbox{}, fmt.Errorf("create sandbox: %w", err)
+	}
+	select {
+	case r.starts <- struct{}{}:
+		defer func() { <-r.starts }()
+	case <-ctx.Done():
+		return runner.Sandbox{}, fmt.Errorf("create sandbox: %w", ctx.Err())
+	}
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	b := &build{Runner: r, plan: p, steps: r.steps(spec.RunID)}
+	if err := b.run(ctx); err != nil {
+		return runner.Sandbox{}, errors.Join(fmt.Errorf("create sandbox: %w", err), b.rollback())
+	}
+	ref := AgentName(spec.RunID)
+	if t := p.spec.Task; t != nil {
+		r.use.sinks.put(ref, t.Output)
+	}
+	return runner.Sandbox{Ref: ref, Driver: r.Name(), EnforcedClass: p.class}, nil
+}
+
+// plan is a sandbox whose every question is answered and of which nothing
+// exists yet.
+type plan struct {
+	spec    runner.SandboxSpec
+	class   types.ConfinementClass
+	runtime string
+	host    hostFacts
+	image   imageFacts
+	tools   string // id of the tools image
+	record  string // host path of wardyn-rec
+}
+
+// networked: the sandbox has a network, and hence a sidecar.
+func (p plan) networked() bool { return p.spec.Task == nil || !p.spec.Task.NoNetwork }
+
+// prepare judges the spec and fetches its image. Nothing is made.
+func (r *Runner) prepare(ctx context.Context, spec runner.SandboxSpec) (plan, error) {
+	host, err := r.facts(ctx)
+	if err != nil {
+		return plan{}, err
+	}
+	p := plan{spec: spec, host: host, class: spec.ConfinementClass}
+	if p.class == "" {
+		p.class = types.CC1
+	}
+	if p.runtime, err = resolveRuntime(p.class, host, r.opts.Runtimes[p.class]); err != nil {
+		return plan{}, err
+	}
+	p.spec.Resources = withDefaults(spec.Resources, r.opts.Max)
+	denied := []string{host.Root, r.opts.Dir.Path(), r.opts.Dir.RunRoot()}
+	if err := checkSpec(p.spec, host, p.runtime, r.opts.Max, denied); err != nil {
+		return plan{}, err
+	}
+	if p.record, err = r.opts.Tools.RecorderPath(); err != nil {
+		return plan{}, fmt.Errorf("tools: %w", err)
+	}
+	if p.tools, err = r.toolImage(ctx); err != nil {
+		return plan{}, err
+	}
+	return p, r.withImage(ctx, &p)
+}
+
+// withImage fills in the image's facts and judges them.
+func (r *Runner) withImage(ctx context.Context, p *plan) error {
+	var err error
+	if p.image, err = r.ensureImage(ctx, p.spec.Image); err != nil {
+		return err
+	}
+	return checkImage(p.spec, p.image, p.host)
+}
+
+// build is one creation under way. undo holds what to take away again, oldest
+// first; a step is put there before the thing it removes is asked for, since an
+// engine call that failed may have succeeded all the same.
+type build struct {
+	*Runner
+	plan
+	steps runSteps
+	undo  []step
+
+	net     *runNetwork
+	files   string
+	sidecar string // container id
+	agent   string // container id
+	ready   <-chan struct{}
+}
+
+func (b *build) onUndo(s step) { b.undo = append(b.undo, s) }
+
+// rollback undoes what was begun, on a context of its own: the caller's may be
+// the reason for it.
+func (b *build) rollback() error {
+	ctx, cancel := undo()
+	defer cancel()
+	err := unwind(ctx, b.undo)
+	if err != nil {
+		err = fmt.Errorf("undo: %w", err)
+		b.opts.Log.Error("a sandbox could not be undone", "run_id", b.spec.RunID, "error", err)
+	}
+	return err
+}
+
+func (b *build) run(ctx context.Context) error {
+	if err := b.clearLeftovers(ctx); err != nil {
+		return err
+	}
+	b.onUndo(b.steps.record)
+	if err := b.saveRecord(nil); err != nil {
+		return err
+	}
+	if b.networked() {
+		if err := b.makeNetwork(ctx); err != nil {
+			return err
+		}
+	}
+	b.onUndo(b.steps.folder)
+	if err := b.makeFiles(); err != nil {
+		return err
+	}
+	if b.networked() {
+		if err := b.makeSidecar(ctx); err != nil {
+			return err
+		}
+	}
+	// The sidecar fetches its configuration while the agent is being created.
+	b.onUndo(b.steps.agent)
+	if err := b.makeAgent(ctx); err != nil {
+		return err
+	}
+	if b.networked() {
+		if err := b.waitSidecar(ctx, b.sidecar, b.ready); err != nil {
+			return err
+		}
+	}
+	if b.spec.Task != nil {
+		return nil
+	}
+	c, cancel := call(ctx)
+	defer cancel()
+	return wrap("start the idle sandbox", b.api.ContainerStart(c, b.agent, container.StartOptions{}))
+}
+
+// clearLeftovers removes what an earlier attempt under this run id left.
+func (b *build) clearLeftovers(ctx context.Context) error {
+	if err := b.teardown(ctx, b.spec.RunID); err != nil {
+		return fmt.Errorf("leftovers of an earlier attempt: %w", err)
+	}
+	return nil
+}
+
+// saveRecord writes down what is needed to take the run down again.
+func (b *build) saveRecord(n *runNetwork) error {
+	rec := datadir.Record{
+		RunID: b.spec.RunID, CreatedAt: time.Now().UTC(), Image: b.spec.Image,
+		Class: string(b.class), Runtime: b.runtime, Labels: b.spec.Labels,
+	}
+	if n != nil {
+		rec.NetworkID, rec.Subnet = n.ID, n.Plan.Subnet.String()
+	}
+	return b.opts.Dir.SaveRecord(rec)
+}
+
+func (b *build) makeNetwork(ctx context.Context) error {
+	run := b.spec.RunID
+	name := NetworkName(run)
+	b.onUndo(b.steps.lease)
+	b.onUndo(b.steps.network)
+	labels := mergeLabels(nil, b.spec.Labels, b.reservedOf(name, componentNetwork, run, b.class))
+	n, err := b.leaseNetwork(ctx, leaseOwner(run), name, func(p netpool.Plan) network.CreateOptions {
+		return runNetworkOptions(p, b.host, labels)
+	})
+	if err != nil {
+		return err
+	}
+	b.net = &n
+	return b.saveRecord(&n)
+}
+
+// makeFiles writes what the sandbox reads instead of asking a resolver.
+func (b *build) makeFiles() error {
+	dir, err := b.opts.Dir.MakeRunDir(b.spec.RunID, filesFolder)
+	if err != nil {
+		return err
+	}
+	b.files = filepath.Join(dir, filesFolder)
+	hostname := "agent"
+	if t := b.spec.Task; t != nil {
+		hostname = firstOf(t.Hostname, hostname)
+	}
+	resolv, hosts := runFiles(hostname, b.net)
+	for name, text := range map[string]string{resolvFile: resolv, hostsFile: hosts} {
+		// Readable by the task's user, whoever that is; the folder is closed.
+		if err := os.WriteFile(filepath.Join(b.files, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeSidecar opens the control socket, then creates and starts the sidecar.
+func (b *build) makeSidecar(ctx context.Context) error {
+	run := b.spec.RunID
+	config, err := b.proxyConfig()
+	if err != nil {
+		return err
+	}
+	gate, err := b.egressNetwork(ctx)
+	if err != nil {
+		return err
+	}
+	b.onUndo(b.steps.control)
+	endpoint, err := b.opts.Control.Open(ctx, run, config, b.net.Plan.Sidecar)
+	if err != nil {
+		return fmt.Errorf("control socket: %w", err)
+	}
+	b.ready = endpoint.Ready
+	b.onUndo(b.steps.sidecar)
+	name := ProxyName(run)
+	in := sidecarInput{
+		Run: run, ImageID: b.tools, Control: endpoint.Dir, Net: *b.net, Host: b.host,
+		Caller: b.spec.Labels, Labels: b.reservedOf(name, componentProxy, run, b.class),
+	}
+	b.sidecar, err = b.createContainer(ctx, name, sidecarConfig(in))
+	if isNoSuchImage(err) {
+		if _, err = b.toolImage(ctx); err != nil {
+			return err
+		}
+		b.sidecar, err = b.createContainer(ctx, name, sidecarConfig(in))
+	}
+	if err != nil {
+		return fmt.Errorf("sidecar: %w", err)
+	}
+	return b.startSidecar(ctx, b.sidecar, gate.ID, b.host)
+}
+
+// proxyConfig is what the control socket serves. A run without a control plane
+// of its own gets ours, and a token that nobody else knows.
+func (b *build) proxyConfig() ([]byte, error) {
+	pc := b.spec.ProxyConfig
+	pc.Policy = pc.Policy.Clone()
+	if pc.RunToken == "" {
+		raw := make([]byte, 32)
+		rand.Read(raw) // never fails
+		pc.RunToken = hex.EncodeToString(raw)
+	}
+	if pc.ControlPlaneURL == "" {
+		pc.ControlPlaneURL = egress.LocalControlURL
+	}
+	return runner.BuildProxyConfig(b.spec.RunID, pc, runner.ProxyListenPort)
+}
+
+// makeAgent creates the agent's container. An image that vanished since it was
+// looked at is fetched again, once.
+func (b *build) makeAgent(ctx context.Context) error {
+	run := b.spec.RunID
+	name := AgentName(run)
+	labels := b.reservedOf(name, componentAgent, run, b.class)
+	labels[labelImage] = b.spec.Image
+	in := agentInput{
+		Spec: b.spec, Class: b.class, Runtime: b.runtime, Image: b.image, Host: b.host,
+		Net: b.net, Recorder: b.record, Files: b.files, Labels: labels,
+	}
+	cfg, err := agentConfig(in)
+	if err != nil {
+		return invalid([]error{err})
+	}
+	b.agent, err = b.createContainer(ctx, name, cfg)
+	if isNoSuchImage(err) {
+		if err := b.withImage(ctx, &b.plan); err != nil {
+			return err
+		}
+		in.Image = b.image
+		if cfg, err = agentConfig(in); err != nil {
+			return invalid([]error{err})
+		}
+		b.agent, err = b.createContainer(ctx, name, cfg)
+	}
+	return err
+}
+
+// createContainer asks for a container and refuses one that the engine would
+// run with a limit dropped, before it has run an instruction.
+func (r *Runner) createContainer(ctx context.Context, name string, c containerConfig) (string, error) {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	resp, err := r.api.ContainerCreate(ctx, c.Config, c.HostConfig, c.Networking, nil, name)
+	if err != nil {
+		return "", wrap("create container "+name, err)
+	}
+	for _, w := range resp.Warnings {
+		if strings.Contains(strings.ToLower(w), "discard") {
+			return resp.ID, fmt.Errorf("container %s: the engine drops a limit: %s: %w", name, strings.TrimSpace(w), runner.ErrUnsupported)
+		}
+		r.opts.Log.Warn("the engine warns", "container", name, "warning", w)
+	}
+	return resp.ID, nil
+}

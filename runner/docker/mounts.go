@@ -1,0 +1,152 @@
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/mount"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// Files of a run's directory that a sandbox sees.
+const (
+	resolvFile = "resolv.conf"
+	hostsFile  = "hosts"
+)
+
+// reservedTargets are places in a sandbox that nobody but this package mounts at.
+var reservedTargets = []string{"/proc", "/sys", "/dev", "/.wardyn", "/etc/resolv.conf", "/etc/hosts", "/etc/hostname"}
+
+// tmpTarget has a mount in every sandbox, unless the task brings its own.
+const tmpTarget = "/tmp"
+
+// agentMounts lists the binds of an agent's container: ours first, then the
+// operator's, then the task's.
+func agentMounts(in agentInput) []mount.Mount {
+	out := []mount.Mount{
+		bind(in.Recorder, recorderTarget, true, ""),
+		bind(filepath.Join(in.Files, resolvFile), "/etc/resolv.conf", true, ""),
+		bind(filepath.Join(in.Files, hostsFile), "/etc/hosts", true, ""),
+	}
+	recursive := slices.Contains(in.Host.RecursiveReadOnly, in.Runtime) && in.Host.Major >= 25
+	for _, m := range in.Spec.Mounts {
+		b := bind(m.Source, m.Target, m.ReadOnly, "")
+		b.BindOptions.ReadOnlyForceRecursive = m.ReadOnly && recursive
+		out = append(out, b)
+	}
+	for _, m := range in.task().Mounts {
+		b := bind(m.Source, m.Target, m.ReadOnly, m.Propagation)
+		b.BindOptions.ReadOnlyForceRecursive = m.ReadOnly && recursive && m.Propagation == ""
+		out = append(out, b)
+	}
+	return out
+}
+
+func bind(source, target string, readOnly bool, propagation string) mount.Mount {
+	p := mount.PropagationRPrivate
+	if propagation != "" {
+		p = mount.Propagation(propagation)
+	}
+	return mount.Mount{
+		Type: mount.TypeBind, Source: source, Target: target, ReadOnly: readOnly,
+		BindOptions: &mount.BindOptions{Propagation: p},
+	}
+}
+
+// agentTmpfs maps targets to mount options. Nothing in memory is executable.
+func agentTmpfs(task []runner.Tmpfs) map[string]string {
+	out := map[string]string{tmpTarget: "rw,nosuid,nodev,noexec,size=256m"}
+	for _, t := range task {
+		size, mode := t.SizeMiB, t.Mode
+		if size <= 0 {
+			size = 64
+		}
+		if mode == 0 {
+			mode = 0o1777
+		}
+		out[t.Target] = fmt.Sprintf("rw,nosuid,nodev,noexec,size=%dm,mode=%o", size, mode)
+	}
+	return out
+}
+
+// checkMounts judges every mount of a spec: the operator's by the contract's
+// rules, the task's own by the reserved targets, all of them for clashes.
+func checkMounts(spec runner.SandboxSpec, host hostFacts, runtime string, denied []string) (errs []error) {
+	seen := make(map[string]bool)
+	target := func(t string) {
+		if seen[t] {
+			errs = append(errs, fmt.Errorf("mount at %q: two mounts want the same place", t))
+		}
+		seen[t] = true
+	}
+	for _, m := range spec.Mounts {
+		if err := errors.Join(runner.ValidateTarget(m.Target), checkSource(m, host, runtime, denied)); err != nil {
+			errs = append(errs, err)
+		}
+		target(m.Target)
+	}
+	if spec.Task == nil {
+		return errs
+	}
+	for _, m := range spec.Task.Mounts {
+		if err := checkTaskMount(m); err != nil {
+			errs = append(errs, err)
+		}
+		target(m.Target)
+	}
+	for _, t := range spec.Task.Tmpfs {
+		if err := checkTarget(t.Target); err != nil {
+			errs = append(errs, fmt.Errorf("tmpfs: %w", err))
+		}
+		target(t.Target)
+	}
+	return errs
+}
+
+// checkSource applies the deny list, and refuses a read-only bind that would
+// leave a file system mounted below it writable.
+func checkSource(m runner.Mount, host hostFacts, runtime string, denied []string) error {
+	if err := runner.ValidateMountSourceBeside(m.Source, denied); err != nil {
+		return err
+	}
+	if !m.ReadOnly || slices.Contains(host.RecursiveReadOnly, runtime) && host.Major >= 25 {
+		return nil
+	}
+	below, err := runner.MountsBelow(m.Source)
+	if err != nil {
+		return fmt.Errorf("mount source %q: %w", m.Source, err)
+	}
+	if len(below) > 0 {
+		return fmt.Errorf("mount source %q: %s is mounted below it and would stay writable under this engine and runtime; bind a folder without mounts in it: %w",
+			m.Source, below[0], runner.ErrDenied)
+	}
+	return nil
+}
+
+func checkTaskMount(m runner.TaskMount) error {
+	if !path.IsAbs(m.Source) || path.Clean(m.Source) != m.Source {
+		return fmt.Errorf("mount at %q: source %q is not an absolute, clean path", m.Target, m.Source)
+	}
+	if p := m.Propagation; p != "" && p != "rprivate" && p != "rslave" && p != "rshared" {
+		return fmt.Errorf("mount at %q: propagation %q; want rprivate, rslave or rshared", m.Target, p)
+	}
+	return checkTarget(m.Target)
+}
+
+// checkTarget refuses places that are the sandbox's own.
+func checkTarget(t string) error {
+	if !path.IsAbs(t) || path.Clean(t) != t || t == "/" || strings.ContainsRune(t, 0) {
+		return fmt.Errorf("mount at %q: want an absolute, clean path below /", t)
+	}
+	for _, r := range reservedTargets {
+		if t == r || strings.HasPrefix(t, r+"/") || strings.HasPrefix(r, t+"/") {
+			return fmt.Errorf("mount at %q: %s is the sandbox's own; choose another place: %w", t, r, runner.ErrDenied)
+		}
+	}
+	return nil
+}

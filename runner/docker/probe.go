@@ -1,0 +1,4 @@
+package docker
+
+// findingsCache keeps what probes found out.
+type findingsCache struct{}

@@ -1,4 +1,0 @@
-package docker
-
-type toolImage struct{}
-type findingsCache struct{}

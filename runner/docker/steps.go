@@ -1,0 +1,58 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// step takes one of a run's belongings away. Steps find what they remove by
+// name, so the same ones serve the undoing of half a creation and the removal
+// of a sandbox this process has never seen.
+type step struct {
+	what string
+	do   func(ctx context.Context) error
+	// memory is what is needed to find the rest again: it is kept until the
+	// rest is gone.
+	memory bool
+}
+
+// steps of a run in the order in which their subjects come into being.
+func (r *Runner) steps(run uuid.UUID) runSteps {
+	return runSteps{
+		record:  step{"forget the run", func(context.Context) error { return r.opts.Dir.RemoveRecord(run) }, true},
+		lease:   step{"give the subnet back", func(context.Context) error { return r.runs.Release(leaseOwner(run)) }, true},
+		folder:  step{"remove the run directory", func(context.Context) error { return r.opts.Dir.RemoveRunDir(run) }, true},
+		network: step{"remove the network", func(ctx context.Context) error { return r.removeNetworks(ctx, NetworkName(run)) }, false},
+		control: step{"close the control socket", func(context.Context) error { return r.opts.Control.Close(run) }, false},
+		sidecar: step{"remove the sidecar", func(ctx context.Context) error { return r.removeSidecar(ctx, run) }, false},
+		agent:   step{"remove the agent", func(ctx context.Context) error { return r.removeOwned(ctx, AgentName(run)) }, false},
+	}
+}
+
+type runSteps struct {
+	record, lease, folder, network, control, sidecar, agent step
+}
+
+// all is everything a run may own, oldest first.
+func (s runSteps) all() []step {
+	return []step{s.record, s.lease, s.folder, s.network, s.control, s.sidecar, s.agent}
+}
+
+// unwind runs steps newest first. One that fails does not keep the others from
+// being tried, but the run is then not forgotten.
+func unwind(ctx context.Context, steps []step) error {
+	var errs []error
+	for i := len(steps) - 1; i >= 0; i-- {
+		s := steps[i]
+		if s.memory && len(errs) > 0 {
+			continue
+		}
+		if err := s.do(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.what, err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,50 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// toolImage makes sure that the image with our two binaries is on the engine
+// and returns its id. It is always used by id: a tag could be moved to another
+// image by anyone who loads an archive.
+func (r *Runner) toolImage(ctx context.Context) (string, error) {
+	archive, id, err := r.opts.Tools.Image()
+	if err != nil {
+		return "", fmt.Errorf("tools image: %w", err)
+	}
+	f, err := r.inspectImage(ctx, id)
+	if errors.Is(err, runner.ErrNotFound) {
+		if err := r.loadImage(ctx, archive); err != nil {
+			return "", fmt.Errorf("tools image: %w", err)
+		}
+		f, err = r.inspectImage(ctx, id)
+	}
+	if err != nil {
+		return "", fmt.Errorf("tools image: %w", err)
+	}
+	if f.ID != id {
+		return "", fmt.Errorf("tools image: asked for %s and the engine answers with %s", id, f.ID)
+	}
+	return id, nil
+}
+
+func (r *Runner) loadImage(ctx context.Context, archive []byte) error {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	resp, err := r.api.ImageLoad(ctx, bytes.NewReader(archive))
+	if err != nil {
+		return wrap("load", err)
+	}
+	defer resp.Body.Close()
+	if !resp.JSON {
+		_, err := io.Copy(io.Discard, resp.Body)
+		return wrap("load", err)
+	}
+	return wrap("load", followPull(resp.Body, func() {}))
+}
