@@ -1,0 +1,6 @@
+plugin "nomad-driver-wardyn" {
+  config {
+    # Where the driver keeps its state; root-only.
+    data_dir = "/var/lib/wardyn"
+  }
+}
