@@ -1,0 +1,216 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/client"
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// box is an agent's container made by hand, without sidecar and network, so
+// that what is tested is the using of a sandbox and not the making of one.
+type box struct {
+	*Runner
+	ref string
+	cl  *client.Client
+}
+
+// boxSpec is what a test wants of its box.
+type boxSpec struct {
+	runtime  string
+	argv     []string // nil: an idle sandbox
+	tty      bool
+	stdin    bool
+	memoryMB int64
+	output   runner.OutputSink
+}
+
+// eachRuntime runs a test under every runtime of the engine.
+func eachRuntime(t *testing.T, test func(t *testing.T, runtime string)) {
+	for _, rt := range testenv.Runtimes(t) {
+		t.Run(rt, func(t *testing.T) { test(t, rt) })
+	}
+}
+
+// recorderFor is wardyn-rec.
+func recorderFor(t *testing.T) string { return testenv.Build(t, "./cmd/wardyn-rec") }
+
+// newBox creates a box. Without argv it idles and runs; with one it is created.
+func newBox(t *testing.T, s boxSpec) *box {
+	t.Helper()
+	endpoint := testenv.Engine(t)
+	cl := testenv.Client(t, endpoint)
+	dir := testenv.Dir(t)
+	run := uuid.New()
+	b := &box{ref: AgentName(run), cl: cl}
+	b.Runner = &Runner{opts: Options{Dir: dir, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}, api: cl}
+	testenv.NoLeftovers(t, endpoint, labelInstance+"="+dir.Instance())
+
+	class := types.CC1
+	if s.runtime == "runsc" {
+		class = types.CC2
+	}
+	cmd := []string{"init", "-idle"}
+	if s.argv != nil {
+		cmd = append([]string{"init", "--"}, s.argv...)
+		if s.tty {
+			cmd = append([]string{"init", "-tty", "--"}, s.argv...)
+		}
+	}
+	_, err := cl.ContainerCreate(t.Context(), &container.Config{
+		Image: testenv.Image(t), Entrypoint: []string{recorderTarget}, Cmd: cmd, User: "1000:1000",
+		Tty: s.tty, OpenStdin: s.stdin, StopSignal: "SIGTERM",
+		Labels: b.reservedOf(b.ref, componentAgent, run, class),
+	}, &container.HostConfig{
+		Runtime: s.runtime, NetworkMode: "none", CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
+		LogConfig: rotated("20m", 5),
+		Resources: container.Resources{Memory: s.memoryMB << 20, MemorySwap: s.memoryMB << 20},
+		Mounts:    []mount.Mount{{Type: mount.TypeBind, Source: recorderFor(t), Target: recorderTarget, ReadOnly: true}},
+	}, nil, nil, b.ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+		defer cancel()
+		if err := b.removeOwned(ctx, b.ref); err != nil {
+			t.Error(err)
+		}
+		dir.RemoveRunDir(run)
+	})
+	if s.output != nil {
+		b.SetOutput(b.ref, s.output)
+	}
+	if s.argv == nil {
+		if err := b.Start(t.Context(), b.ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// start starts the main process through the contract.
+func (b *box) start(t *testing.T) {
+	t.Helper()
+	if id, err := b.Exec(t.Context(), b.ref, nil); err != nil || id != "" {
+		t.Fatalf("Exec = %q, %v", id, err)
+	}
+}
+
+// startedBox is a box whose main process runs.
+func startedBox(t *testing.T, s boxSpec) *box {
+	t.Helper()
+	b := newBox(t, s)
+	b.start(t)
+	return b
+}
+
+func sh(script string) []string { return []string{"/bin/sh", "-c", script} }
+
+// result is what an exec gave.
+type result struct {
+	stdout, stderr string
+	code           int
+	err            error
+}
+
+// run runs argv in the box and drains both streams side by side.
+func (b *box) run(t *testing.T, spec runner.ExecSpec, stdin string) result {
+	t.Helper()
+	s, err := b.ExecStream(t.Context(), b.ref, spec)
+	if err != nil {
+		t.Fatalf("ExecStream(%q): %v", spec.Argv, err)
+	}
+	defer s.Close()
+	return drain(s, strings.NewReader(stdin))
+}
+
+// drain feeds a session and reads it to its end.
+func drain(s *runner.ExecSession, stdin io.Reader) result {
+	var res result
+	var out, errs bytes.Buffer
+	var wg sync.WaitGroup
+	wg.Go(func() { io.Copy(&out, s.Stdout) })
+	wg.Go(func() { io.Copy(&errs, s.Stderr) })
+	if stdin != nil {
+		wg.Go(func() {
+			io.Copy(s.Stdin, stdin)
+			s.Stdin.Close()
+		})
+	}
+	res.code, res.err = s.Wait()
+	wg.Wait()
+	res.stdout, res.stderr = out.String(), errs.String()
+	return res
+}
+
+// collector is a sink that keeps what it is given, and knows its end.
+type collector struct {
+	mu     sync.Mutex
+	frames bool
+	raw    []byte
+	ended  chan struct{}
+}
+
+func newCollector() *collector { return &collector{ended: make(chan struct{})} }
+
+func (c *collector) Follow(_ context.Context, _ string, s runner.OutputStream) error {
+	c.frames = s.Framed
+	go func() {
+		defer close(c.ended)
+		defer s.Conn.Close()
+		b, _ := io.ReadAll(io.MultiReader(bytes.NewReader(s.Early), s.Conn))
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.raw = append(c.raw, b...)
+	}()
+	return nil
+}
+
+// streams waits for the end and returns both streams.
+func (c *collector) streams(t *testing.T) (stdout, stderr string) {
+	t.Helper()
+	<-c.ended
+	if !c.frames {
+		return string(c.raw), ""
+	}
+	var out, errs bytes.Buffer
+	if err := demux(&out, &errs, bytes.NewReader(c.raw)); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String()
+}
+
+// demux follows the contract's description of frames, not the client's code.
+func demux(out, errs io.Writer, r io.Reader) error {
+	for {
+		var head [8]byte
+		if _, err := io.ReadFull(r, head[:]); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		w := map[byte]io.Writer{1: out, 2: errs}[head[0]]
+		if w == nil {
+			return fmt.Errorf("frame of stream %d", head[0])
+		}
+		n := int64(head[4])<<24 | int64(head[5])<<16 | int64(head[6])<<8 | int64(head[7])
+		if _, err := io.CopyN(w, r, n); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// Exit codes with a meaning of their own.
+const (
+	codeSignal  = 128            // a process ended by signal n exits with 128+n
+	codeKilled  = codeSignal + 9 // SIGKILL
+	codeCrashed = 2              // a gVisor sentry that panics leaves this and no word
+	lastCode    = codeSignal + int(lastSignal)
+)
+
+var _ runner.ExitReader = (*Runner)(nil)
+
+// Exit tells how the main process ended. ErrPrecondition while it runs or when
+// it has not been started; ErrNotFound when the sandbox is gone.
+func (r *Runner) Exit(ctx context.Context, ref string) (runner.Exit, error) {
+	c, err := r.look(ctx, ref)
+	if err != nil {
+		return runner.Exit{}, err
+	}
+	switch {
+	case c.State.Running:
+		return runner.Exit{}, fmt.Errorf("exit of %s: %w: it is running", ref, runner.ErrPrecondition)
+	case !started(c.State):
+		return runner.Exit{}, notRunning("exit of", ref, c.State)
+	}
+	silent := false
+	if mayBeCrash(c.State, classOf(c)) {
+		if silent, err = r.printedNothing(ctx, ref); err != nil {
+			return runner.Exit{}, err
+		}
+	}
+	return exitOf(c.State, silent), nil
+}
+
+// exitOf reads a state of exited. silentCrash says that mayBeCrash holds and
+// nothing was ever printed.
+func exitOf(s *container.State, silentCrash bool) runner.Exit {
+	e := runner.Exit{
+		Code:      s.ExitCode,
+		OOMKilled: oomKilled(s),
+		ChildOOM:  s.OOMKilled && !oomKilled(s),
+		Started:   engineTime(s.StartedAt),
+		Finished:  engineTime(s.FinishedAt),
+	}
+	if s.ExitCode > codeSignal && s.ExitCode <= lastCode {
+		// The engine keeps no signal; this is how shells and our own pid 1 say it.
+		e.Signal = s.ExitCode - codeSignal
+	}
+	switch {
+	case silentCrash:
+		e.Err = fmt.Errorf("%w: exit code %d without a word of output is how a gVisor sentry dies; it is not the task's code",
+			runner.ErrRuntimeCrashed, s.ExitCode)
+	case s.Error != "":
+		e.Err = errors.New(engineText(s.Error))
+	}
+	return e
+}
+
+// oomKilled says that the main process itself died of memory. The engine's
+// flag stays set when a task survives the death of a child.
+func oomKilled(s *container.State) bool { return s.OOMKilled && s.ExitCode == codeKilled }
+
+// mayBeCrash picks the exits that look like a crash of the sandbox's own
+// kernel, if nothing was printed.
+func mayBeCrash(s *container.State, class types.ConfinementClass) bool {
+	return class == types.CC2 && s.ExitCode == codeCrashed && !s.OOMKilled
+}
+
+func classOf(c container.InspectResponse) types.ConfinementClass {
+	return types.ConfinementClass(c.Config.Labels[labelClass])
+}
+
+// printedNothing reports whether the engine's log of a sandbox is empty.
+func (r *Runner) printedNothing(ctx context.Context, ref string) (bool, error) {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	rc, err := r.api.ContainerLogs(ctx, ref, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: "1"})
+	if err != nil {
+		return false, wrap("read the log of "+ref, err)
+	}
+	defer rc.Close()
+	n, err := io.ReadFull(rc, make([]byte, 1))
+	if n == 0 && errors.Is(err, io.EOF) {
+		return true, nil
+	}
+	return false, wrap("read the log of "+ref, err)
+}
+
+// started tells a process that has exited from one that never ran: both are not
+// running, and both show an exit code.
+func started(s *container.State) bool { return !engineTime(s.StartedAt).IsZero() }
+
+// engineTime parses an engine's time; one it has not reached yet is zero.
+func engineTime(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || t.Year() <= 1 {
+		return time.Time{}
+	}
+	return t
+}

@@ -1,0 +1,280 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/pkg/stdcopy"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// A terminal's size and type where nobody says otherwise.
+const (
+	defaultCols = 80
+	defaultRows = 24
+	defaultTerm = "TERM=xterm-256color"
+)
+
+// resizeTimeout bounds a change of size: the engine waits ten seconds for a
+// process that does not come up.
+const resizeTimeout = 15 * time.Second
+
+// errClosed is what Wait says after Close: the exit code was not waited for.
+var errClosed = errors.New("the stream was closed before its process ended")
+
+// ExecStream runs argv in the sandbox as a fresh process under the recorder,
+// which makes sure that it can be killed, and that it ends when argv does even
+// if a child of it holds on to the output.
+//
+// ctx is the session's life: when it ends, so do stream and process. A
+// suspended sandbox is ErrPrecondition. A program that does not exist is no
+// error here: it exits with 127 and says so on stderr, as in a shell.
+func (r *Runner) ExecStream(ctx context.Context, ref string, spec runner.ExecSpec) (*runner.ExecSession, error) {
+	p, err := r.startExec(ctx, ctx, ref, spec)
+	if err != nil {
+		return nil, err
+	}
+	return p.session(), nil
+}
+
+// process is one exec of ours in a sandbox, and its streams.
+type process struct {
+	r    *Runner
+	ref  string
+	id   string // the recorder's name for it, which kill takes
+	exec string // the engine's name for it
+	tty  bool
+	link stream
+
+	stdout, stderr pipe
+	resizing       sync.Mutex // sizes are set one after the other
+
+	ctx       context.Context // over when the session is closed
+	cancel    context.CancelFunc
+	unwatch   func() bool
+	closeOnce sync.Once
+	closeErr  error
+
+	done chan struct{} // closed when the fields below are set
+	code int
+	err  error
+	over bool // the process is known to have ended, or not to have started
+}
+
+type pipe struct {
+	r *io.PipeReader
+	w *io.PipeWriter
+}
+
+func newPipe() pipe {
+	r, w := io.Pipe()
+	return pipe{r, w}
+}
+
+// startExec starts a process. ctx bounds the start, life the process.
+func (r *Runner) startExec(ctx, life context.Context, ref string, spec runner.ExecSpec) (*process, error) {
+	if len(spec.Argv) == 0 || spec.Argv[0] == "" {
+		return nil, fmt.Errorf("exec in %s: %w: no command", ref, runner.ErrInvalid)
+	}
+	if spec.Cols == 0 || spec.Rows == 0 {
+		spec.Cols, spec.Rows = defaultCols, defaultRows
+	}
+	p := &process{r: r, ref: ref, id: newExecID(), tty: spec.TTY,
+		stdout: newPipe(), stderr: newPipe(), done: make(chan struct{})}
+	ctx, cancel := call(ctx)
+	defer cancel()
+	o := execOptions(p.id, spec)
+	created, err := r.api.ContainerExecCreate(ctx, ref, o)
+	if err != nil {
+		return nil, r.execRefused(ctx, ref, err)
+	}
+	p.exec = created.ID
+	p.link, err = r.hijack(ctx, "/exec/"+p.exec+"/start", nil, container.ExecStartOptions{Tty: o.Tty, ConsoleSize: o.ConsoleSize})
+	if err != nil {
+		return nil, r.execRefused(ctx, ref, err)
+	}
+	p.ctx, p.cancel = context.WithCancel(life)
+	if p.tty {
+		// Old engines ignore the size of the start. A later size waits for
+		// this one, so that it cannot be overtaken by it.
+		p.resizing.Lock()
+		go func() {
+			defer p.resizing.Unlock()
+			if err := p.setSize(spec.Cols, spec.Rows); err != nil {
+				r.opts.Log.Debug("terminal size not set", "ref", ref, "error", err)
+			}
+		}()
+	}
+	p.unwatch = context.AfterFunc(life, func() { p.close() })
+	go p.pump()
+	return p, nil
+}
+
+// execOptions is what the engine is asked for. One recorder carries one exec.
+func execOptions(id string, spec runner.ExecSpec) container.ExecOptions {
+	cmd := []string{recorderTarget, "exec"}
+	env := slices.Clone(spec.Env)
+	var size *[2]uint
+	if spec.TTY {
+		cmd = append(cmd, "-cols", strconv.Itoa(int(spec.Cols)), "-rows", strconv.Itoa(int(spec.Rows)))
+		size = &[2]uint{uint(spec.Rows), uint(spec.Cols)}
+		if !slices.ContainsFunc(env, func(s string) bool { return strings.HasPrefix(s, "TERM=") }) {
+			env = append(env, defaultTerm)
+		}
+	}
+	return container.ExecOptions{
+		Cmd: append(append(cmd, id, "--"), spec.Argv...),
+		Env: env, Tty: spec.TTY, ConsoleSize: size,
+		AttachStdin: true, AttachStdout: true, AttachStderr: true,
+	}
+}
+
+func newExecID() string {
+	b := make([]byte, 8)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// execRefused says why a sandbox takes no exec.
+func (r *Runner) execRefused(ctx context.Context, ref string, err error) error {
+	err = refused("exec in "+ref, err)
+	if !errors.Is(err, runner.ErrPrecondition) {
+		return err
+	}
+	c, lerr := r.look(ctx, ref)
+	switch {
+	case lerr != nil:
+		return err
+	case c.State.Paused:
+		return frozen("exec in", ref)
+	case !c.State.Running:
+		return notRunning("exec in", ref, c.State)
+	}
+	return err
+}
+
+// session is the process as the contract shows it.
+func (p *process) session() *runner.ExecSession {
+	s := &runner.ExecSession{
+		Stdin: stdin{p}, Stdout: p.stdout.r, Stderr: p.stderr.r,
+		Resize: p.resize, Wait: p.wait, Close: p.close,
+	}
+	if p.tty {
+		s.Stderr = bytes.NewReader(nil)
+	}
+	return s
+}
+
+// pump carries the output until its end, then settles how the process ended.
+func (p *process) pump() {
+	out := &startText{w: p.stdout.w}
+	var err error
+	if p.tty {
+		_, err = io.Copy(out, p.link.reader())
+	} else {
+		_, err = stdcopy.StdCopy(out, p.stderr.w, p.link.reader())
+	}
+	p.code, p.over, p.err = p.outcome(err)
+	if p.over && p.err == nil {
+		p.err = out.settle(p.ref, p.code)
+	}
+	p.stdout.w.Close()
+	p.stderr.w.Close()
+	p.link.conn.Close()
+	p.unwatch()
+	p.cancel()
+	close(p.done)
+}
+
+// outcome asks how the process ended, once its stream has.
+func (p *process) outcome(streamErr error) (code int, over bool, err error) {
+	ctx, cancel := context.WithTimeout(p.ctx, callTimeout)
+	defer cancel()
+	var pause backoff
+	for {
+		s, err := p.r.inspectExec(ctx, p.exec)
+		switch {
+		case p.ctx.Err() != nil:
+			return 0, false, fmt.Errorf("exec in %s: %w: %w", p.ref, errClosed, p.ctx.Err())
+		case errors.Is(err, runner.ErrNotFound):
+			return 0, false, fmt.Errorf("exec in %s: %w: %w", p.ref, runner.ErrUnavailable, errLost)
+		case err == nil && s.Running:
+			err = fmt.Errorf("%w: its stream has ended, but it runs on", runner.ErrUnavailable)
+		case err == nil && s.ExitCode == nil:
+			return 0, true, fmt.Errorf("exec in %s: the process was never started", p.ref)
+		case err == nil:
+			return *s.ExitCode, true, nil
+		}
+		if pause.sleep(ctx) != nil {
+			return 0, false, errors.Join(fmt.Errorf("exec in %s: exit code not known: %w", p.ref, err), streamErr)
+		}
+	}
+}
+
+func (p *process) wait() (int, error) {
+	<-p.done
+	return p.code, p.err
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *process) resize(cols, rows uint16) error {
+	if !p.tty || cols == 0 || rows == 0 {
+		return nil
+	}
+	p.resizing.Lock()
+	defer p.resizing.Unlock()
+	return p.setSize(cols, rows)
+}
+
+func (p *process) setSize(cols, rows uint16) error {
+	if p.ended() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, resizeTimeout)
+	defer cancel()
+	err := p.r.api.ContainerExecResize(ctx, p.exec, container.ResizeOptions{Width: uint(cols), Height: uint(rows)})
+	if err == nil {
+		return nil
+	}
+	if s, ierr := p.r.inspectExec(ctx, p.exec); ierr == nil && !s.Running && s.ExitCode != nil {
+		return nil // it has just ended: nobody looks at that terminal
+	}
+	return wrap("resize terminal", err)
+}
+
+// stdin is the process's standard input.
+type stdin struct{ p *process }
+
+func (s stdin) Write(b []byte) (int, error) { return s.p.link.conn.Write(b) }
+
+// Close half-closes: the process reads end of file, and its output flows on.
+func (s stdin) Close() error {
+	c, ok := s.p.link.conn.(interface{ CloseWrite() error })
+	if !ok || s.p.ended() {
+		return nil
+	}
+	if err := c.CloseWrite(); err != nil && !s.p.ended() {
+		return fmt.Errorf("close standard input: %w", err)
+	}
+	return nil
+}
