@@ -1,0 +1,158 @@
+// Package taskenv builds the environment a Nomad client gives a task, and the names a task's
+// configuration may refer to.
+package taskenv
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Node is what a client knows about itself.
+type Node struct {
+	ID         string
+	Name       string
+	Datacenter string
+	Region     string
+	Class      string
+	Pool       string
+	Attributes map[string]string // kernel.name, driver.wardyn, ...
+	Meta       map[string]string
+}
+
+// Task is one task of an allocation.
+type Task struct {
+	JobID       string
+	JobName     string
+	ParentJobID string
+	Namespace   string
+	Group       string
+	Name        string
+	AllocID     string
+	AllocIndex  int
+	CPU         int64  // MHz
+	MemoryMB    int64  // MiB
+	MemoryMaxMB int64  // MiB; 0 is not set
+	Cores       string // "0,3"; empty without reserved cores
+	Ports       []Port
+	Meta        map[string]string // of job, group and task, the innermost winning
+	Env         map[string]string // the job's env block; values may refer to other names
+}
+
+// Port is one port of the group's network.
+type Port struct {
+	Label  string
+	Value  int32 // on the host
+	To     int32 // inside the task; 0 is the same
+	HostIP string
+}
+
+// Dirs is where the task finds its directories.
+type Dirs struct {
+	Alloc   string
+	Local   string
+	Secrets string
+}
+
+// ImageDirs are the directories of a task that runs in an image of its own.
+var ImageDirs = Dirs{Alloc: "/alloc", Local: "/local", Secrets: "/secrets"}
+
+// Build returns the environment of a task: Nomad's own variables and then the job's, whose
+// values have ${...} references to any of them, and to node facts, replaced.
+func Build(n Node, t Task, d Dirs) map[string]string {
+	env := map[string]string{
+		"NOMAD_ALLOC_DIR":      d.Alloc,
+		"NOMAD_TASK_DIR":       d.Local,
+		"NOMAD_SECRETS_DIR":    d.Secrets,
+		"NOMAD_ALLOC_ID":       t.AllocID,
+		"NOMAD_SHORT_ALLOC_ID": short(t.AllocID),
+		"NOMAD_ALLOC_NAME":     fmt.Sprintf("%s.%s[%d]", t.JobName, t.Group, t.AllocIndex),
+		"NOMAD_ALLOC_INDEX":    strconv.Itoa(t.AllocIndex),
+		"NOMAD_GROUP_NAME":     t.Group,
+		"NOMAD_TASK_NAME":      t.Name,
+		"NOMAD_JOB_ID":         t.JobID,
+		"NOMAD_JOB_NAME":       t.JobName,
+		"NOMAD_NAMESPACE":      t.Namespace,
+		"NOMAD_DC":             n.Datacenter,
+		"NOMAD_REGION":         n.Region,
+		"NOMAD_CPU_LIMIT":      strconv.FormatInt(t.CPU, 10),
+		"NOMAD_MEMORY_LIMIT":   strconv.FormatInt(t.MemoryMB, 10),
+	}
+	if t.ParentJobID != "" {
+		env["NOMAD_JOB_PARENT_ID"] = t.ParentJobID
+	}
+	if t.MemoryMaxMB > 0 {
+		env["NOMAD_MEMORY_MAX_LIMIT"] = strconv.FormatInt(t.MemoryMaxMB, 10)
+	}
+	if t.Cores != "" {
+		env["NOMAD_CPU_CORES"] = t.Cores
+	}
+	for k, v := range t.Meta {
+		env["NOMAD_META_"+clean(k)] = v
+		env["NOMAD_META_"+strings.ToUpper(clean(k))] = v
+	}
+	addPorts(env, t.Ports)
+	addJobEnv(env, n, t.Env)
+	return env
+}
+
+func addPorts(env map[string]string, ports []Port) {
+	for _, p := range ports {
+		label, inside := clean(p.Label), p.Value
+		if p.To > 0 {
+			inside = p.To
+		}
+		host := strconv.Itoa(int(p.Value))
+		env["NOMAD_PORT_"+label] = strconv.Itoa(int(inside))
+		env["NOMAD_HOST_PORT_"+label] = host
+		for _, kind := range []string{"NOMAD_", "NOMAD_HOST_"} {
+			env[kind+"IP_"+label] = p.HostIP
+			env[kind+"ADDR_"+label] = p.HostIP + ":" + host
+		}
+	}
+}
+
+// addJobEnv replaces references in the job's values. They see Nomad's variables and node
+// facts, not each other.
+func addJobEnv(env map[string]string, n Node, own map[string]string) {
+	known := maps.Clone(env)
+	for prefix, facts := range map[string]map[string]string{
+		"node.": n.Facts(), "attr.": n.Attributes, "meta.": n.Meta,
+	} {
+		for k, v := range facts {
+			known[prefix+k] = v
+		}
+	}
+	for k, v := range own {
+		env[k] = Interpolate(v, known)
+	}
+}
+
+var reference = regexp.MustCompile(`\$\{([^{}]+)\}`)
+
+// Interpolate replaces each ${name} that is known; others stay as they are.
+func Interpolate(text string, known map[string]string) string {
+	return reference.ReplaceAllStringFunc(text, func(m string) string {
+		if v, ok := known[strings.TrimSpace(m[2:len(m)-1])]; ok {
+			return v
+		}
+		return m
+	})
+}
+
+// Facts are the node.* names, without the prefix.
+func (n Node) Facts() map[string]string {
+	return map[string]string{
+		"unique.id": n.ID, "unique.name": n.Name, "datacenter": n.Datacenter,
+		"region": n.Region, "class": n.Class, "pool": n.Pool,
+	}
+}
+
+var unclean = regexp.MustCompile(`[^a-zA-Z0-9_]`)
+
+// clean makes a name fit for an environment variable.
+func clean(name string) string { return unclean.ReplaceAllString(name, "_") }
+
+func short(id string) string { return id[:min(8, len(id))] }
