@@ -61,7 +61,9 @@ type TaskProcess struct {
 // TaskMount is a mount whose source the caller has vetted and, where a job
 // named it, staged by descriptor.
 type TaskMount struct {
-	Source      string
+	Source string
+	// Volume names an engine's volume to mount instead of Source.
+	Volume      string
 	Target      string
 	ReadOnly    bool
 	Propagation string // "", "rprivate", "rslave", "rshared"
@@ -69,9 +71,10 @@ type TaskMount struct {
 
 // Tmpfs is an in-memory mount.
 type Tmpfs struct {
-	Target  string
-	SizeMiB int64
-	Mode    uint32
+	Target   string
+	SizeMiB  int64
+	Mode     uint32
+	ReadOnly bool // stays empty: it hides what lies below it
 }
 
 // Ulimit is a process limit.
