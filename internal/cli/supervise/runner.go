@@ -1,0 +1,174 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
+)
+
+// runner brings one task to its end.
+type runner struct {
+	g        *Group
+	task     jobfile.Task
+	launched bool // only used by Group.Run's goroutine
+
+	ready   chan struct{} // closed when the tasks after this one may start
+	running chan struct{} // closed when it first runs
+	done    chan struct{} // closed at its end; result may be read then
+	result  Result
+
+	onceReady, onceRunning sync.Once
+}
+
+func newRunner(g *Group, t jobfile.Task) *runner {
+	return &runner{
+		g: g, task: t, result: Result{Task: t.Name},
+		ready: make(chan struct{}), running: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// hook is the phase the task belongs to; "" is that of the main tasks.
+func (r *runner) hook() string {
+	if r.task.Lifecycle == nil {
+		return ""
+	}
+	return r.task.Lifecycle.Hook
+}
+
+func (r *runner) event(format string, args ...any) {
+	r.g.Event(r.task.Name, fmt.Sprintf(format, args...))
+}
+
+// run starts the task until it needs no more starts, or stop ends.
+func (r *runner) run(stop context.Context) {
+	defer close(r.done)
+	policy := newRestarter(r.task, r.g.Batch)
+	for stop.Err() == nil {
+		recoverable := true
+		exit, err := r.once(stop, &recoverable)
+		r.result.Exit, r.result.Err = exit, err
+		if stop.Err() != nil {
+			break
+		}
+		n := policy.decide(err == nil && exit.Success(), recoverable)
+		if !n.restart {
+			r.finish(n)
+			return
+		}
+		r.event("Restarting in %s: %s", n.wait, n.why)
+		select {
+		case <-time.After(n.wait):
+		case <-stop.Done():
+		}
+	}
+	r.result.Victim = !r.g.byUser()
+}
+
+// finish ends a task that is not restarted, with what follows for the others.
+func (r *runner) finish(n next) {
+	r.result.Failed = n.failed
+	switch {
+	case n.failed:
+		r.event("Failed: %s", n.why)
+		r.g.end(fmt.Sprintf("stopping the other tasks, because %s failed", r.task.Name), false)
+	case r.task.Leader:
+		r.g.end(fmt.Sprintf("stopping the other tasks, because their leader %s ended", r.task.Name), false)
+	}
+	if !n.failed {
+		r.onceReady.Do(func() { close(r.ready) })
+	}
+}
+
+// once runs the task one time. recoverable is cleared when it could not be
+// started and never will.
+func (r *runner) once(stop context.Context, recoverable *bool) (Exit, error) {
+	p, err := r.g.Start(r.g.killed, r.task)
+	if err != nil {
+		*recoverable = r.g.Recoverable(err)
+		r.event("Start failed: %v", err)
+		return Exit{}, fmt.Errorf("start task %s: %w", r.task.Name, err)
+	}
+	r.event("Started")
+	r.onceRunning.Do(func() { close(r.running) })
+	if r.hook() != "prestart" || r.task.Lifecycle.Sidecar {
+		r.onceReady.Do(func() { close(r.ready) })
+	}
+	exit, err := r.wait(stop, p)
+	if err != nil {
+		r.event("Lost: %v", err)
+	} else {
+		r.event("Terminated: %v", exit)
+	}
+	bounded, cancel := context.WithTimeout(r.g.base, patience)
+	defer cancel()
+	if cerr := p.Close(bounded); cerr != nil {
+		r.event("Clean-up failed: %v", cerr)
+	}
+	return exit, err
+}
+
+// end is what Wait returned.
+type end struct {
+	exit Exit
+	err  error
+}
+
+// wait returns when the process has ended, by itself or because it had to.
+func (r *runner) wait(stop context.Context, p Process) (Exit, error) {
+	ended := make(chan end, 1)
+	go func() {
+		exit, err := p.Wait(r.g.base)
+		ended <- end{exit, err}
+	}()
+	select {
+	case e := <-ended:
+		return e.exit, e.err
+	case <-stop.Done():
+	}
+	if e, ok := r.stop(p, ended); ok {
+		return e.exit, e.err
+	}
+	bounded, cancel := context.WithTimeout(r.g.base, patience)
+	defer cancel()
+	if err := p.Kill(bounded); err != nil {
+		r.event("Kill failed: %v", err)
+	}
+	select {
+	case e := <-ended:
+		return e.exit, e.err
+	case <-bounded.Done():
+		return Exit{}, errors.New("its end was not reported")
+	}
+}
+
+// stop lets the process end in its own time. It returns false when that failed
+// or took until Kill was called.
+func (r *runner) stop(p Process, ended <-chan end) (end, bool) {
+	if r.g.killed.Err() != nil {
+		return end{}, false
+	}
+	r.event("Killing: %s to end by itself", r.task.KillTimeout)
+	stopped := make(chan error, 1)
+	go func() { stopped <- p.Stop(r.g.killed, r.task.KillTimeout, r.task.KillSignal) }()
+	var late <-chan time.Time
+	for {
+		select {
+		case e := <-ended:
+			return e, true
+		case err := <-stopped:
+			if err != nil {
+				r.event("Stop failed: %v", err)
+				return end{}, false
+			}
+			stopped, late = nil, time.After(patience) // its end is on its way
+		case <-late:
+			return end{}, false
+		case <-r.g.killed.Done():
+			return end{}, false
+		}
+	}
+}
