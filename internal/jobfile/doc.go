@@ -2,8 +2,8 @@
 //
 // Parse turns the text of one job file into a Job: variables and locals
 // resolved, functions called, and every reference that only a client can
-// answer (${NOMAD_ALLOC_ID}, ${node.unique.id}, ${attr.cpu.arch} ...) kept as
-// text for Interpolate, which is called per task once its environment is known.
+// answer (${NOMAD_ALLOC_ID}, ${node.unique.id}, ${env["X"]} ...) kept as text,
+// to be replaced per task once its environment is known.
 //
 // A job file may ask for more than one node without a cluster can give. What
 // cannot be honoured is a Problem with its place in the file, and all of them

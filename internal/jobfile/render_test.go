@@ -15,26 +15,6 @@ func lookup(name string) (string, bool) {
 	return v, ok
 }
 
-func TestInterpolate(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
-		{"", ""},
-		{"plain $HOME $(x) {y}", "plain $HOME $(x) {y}"},
-		{"${NOMAD_ALLOC_ID}", "a-1"},
-		{"<${NOMAD_ALLOC_ID}${EMPTY}>", "<a-1>"},
-		{"${node.unique.id}/${attr.cpu.arch}/${meta.rack-1}", "n-1/amd64/r"},
-		{`${env["NOMAD_ALLOC_ID"]} ${env["A B"]}`, "a-1 odd"},
-		{"${NOMAD_UNKNOWN}", "${NOMAD_UNKNOWN}"},
-		{`${env["UNKNOWN"]}`, `${env["UNKNOWN"]}`},
-		{"${NOMAD_ALLOC_ID", "${NOMAD_ALLOC_ID"},
-		{"${}", "${}"},
-		{"${a b}", "${a b}"},
-	} {
-		if got := jobfile.Interpolate(c.in, lookup); got != c.want {
-			t.Errorf("Interpolate(%q) = %q, want %q", c.in, got, c.want)
-		}
-	}
-}
-
 func TestRender(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"as it is ${NOMAD_ALLOC_ID} $HOME", "as it is ${NOMAD_ALLOC_ID} $HOME"},

@@ -235,7 +235,7 @@ func TestGroup(t *testing.T) {
 		},
 		"stop before it began": {
 			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {{}}},
-			act: nil, want: "early: a 0",
+			act: nil, want: "early: ",
 		},
 		"stop during the delay of a restart": {
 			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": ends(3)},
