@@ -1,0 +1,235 @@
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// ask is what a task's author asked for, read and checked against the
+// operator's ceilings.
+type ask struct {
+	Image      string
+	Argv       []string
+	Entrypoint []string // nil keeps the image's
+	Idle       bool
+	WorkDir    string
+	Hostname   string
+	TTY, Stdin bool
+
+	Class types.ConfinementClass // "" when none was named
+
+	Allow, Deny, Methods []string
+	AllowAll             bool
+
+	Labels  map[string]string
+	Binds   []bind
+	Secrets bool // mount /secrets
+	Tokens  bool // keep Nomad's and Vault's tokens in the environment
+
+	ReadonlyRootfs bool
+	PidsLimit      int64
+	ShmMiB         int64
+	HardCPU        bool
+	CapAdd         []string
+	Ulimits        []runner.Ulimit
+	Sysctls        map[string]string
+
+	// Notes are sentences for the task's events: what holds although the
+	// author wrote something else.
+	Notes []string
+}
+
+// bind is a folder or file of the task's own that it wants to see elsewhere.
+type bind struct {
+	Source   taskpath.Source
+	Target   string
+	ReadOnly bool
+}
+
+// readAsk reads a task's config. What is wrong with it goes to f.
+func readAsk(c TaskConfig, h HostConfig, f *faults) ask {
+	a := ask{
+		Image: c.Image, WorkDir: c.WorkDir, Hostname: c.Hostname,
+		TTY: c.TTY, Stdin: c.Interactive, Idle: c.Idle,
+		ReadonlyRootfs: c.ReadonlyRootfs, HardCPU: c.CPUHardLimit,
+		Secrets: c.MountSecrets, Tokens: c.ExposeTokens,
+	}
+	a.readProcess(c, f)
+	a.readClass(c, h, f)
+	if c.Egress != nil {
+		a.readEgress(*c.Egress, h, f)
+	}
+	a.readFiles(c, h, f)
+	a.readLimits(c, h, f)
+	a.readLabels(c, f)
+	declinedFaults(f, c.Declined)
+	return a
+}
+
+// reservedImages are the names under which the driver keeps images of its own.
+var reservedImages = []string{"wardyn-snap/", "wardyn-tools", "rainier-env:"}
+
+var hostname = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+
+func (a *ask) readProcess(c TaskConfig, f *faults) {
+	switch {
+	case c.Image == "":
+		f.add("image", nil, "it is missing", `name the image to run, for instance image = "busybox:1"`)
+	case strings.ContainsAny(c.Image, " \t\n"):
+		f.add("image", c.Image, "an image name has no blanks", "")
+	case slices.ContainsFunc(reservedImages, func(p string) bool { return strings.HasPrefix(c.Image, p) }):
+		f.add("image", c.Image, "the name belongs to the driver", "use an image of your own")
+	}
+	var err error
+	if a.Entrypoint, err = stringList(c.Entrypoint); err != nil {
+		f.add("entrypoint", c.Entrypoint, err.Error(), "")
+	}
+	if s, single := c.Entrypoint.(string); single && strings.ContainsAny(s, " \t\n") {
+		f.add("entrypoint", s, "nothing splits it into words", `write a list, for instance ["/bin/sh", "-c"]`)
+	}
+	if c.Command != "" {
+		a.Argv = append(a.Argv, c.Command)
+	}
+	a.Argv = append(a.Argv, c.Args...)
+	if c.Idle && (len(a.Argv) > 0 || len(a.Entrypoint) > 0) {
+		f.add("idle", true, "an idle task runs no command", "remove idle, or remove command, args and entrypoint")
+	}
+	if c.WorkDir != "" && !path.IsAbs(c.WorkDir) {
+		f.add("work_dir", c.WorkDir, "want an absolute path inside the sandbox", "for instance /workspace")
+	}
+	if c.Hostname != "" && !hostname.MatchString(c.Hostname) {
+		f.add("hostname", c.Hostname, "want one label of letters, digits and hyphens, at most 63", "")
+	}
+	switch on, isBool := c.Init.(bool); {
+	case c.Init == nil, isBool && on, c.Init == "true":
+	case isBool, c.Init == "false":
+		a.note("init = false has no effect: the sandbox always has an init of its own")
+	default:
+		f.add("init", nil, "this version runs no init hooks", "run it in the task's own command")
+	}
+}
+
+func (a *ask) readClass(c TaskConfig, h HostConfig, f *faults) {
+	a.Class = types.ConfinementClass(c.Confinement)
+	if c.Confinement != "" && a.Class.Rank() == 0 {
+		a.Class = ""
+		f.add("confinement", c.Confinement, "no such class", "write CC1 (container), CC2 (gVisor) or CC3 (microVM)")
+		return
+	}
+	switch c.Runtime {
+	case "":
+	case "runsc":
+		if a.Class != "" && a.Class != types.CC2 {
+			f.add("runtime", c.Runtime, "it says CC2, while confinement says "+c.Confinement, "remove the runtime line")
+			return
+		}
+		a.Class = types.CC2
+	default:
+		f.add("runtime", c.Runtime, "runtimes are chosen by class", `write confinement = "CC1", "CC2" or "CC3"`)
+	}
+	if a.Class == "" {
+		return
+	}
+	switch {
+	case a.Class.Rank() < h.MinClass.Rank():
+		f.add("confinement", string(a.Class), fmt.Sprintf("the operator's minimum is %s (plugin option confinement.minimum)", h.MinClass), "ask for that class or a stronger one")
+	case !h.Offers(a.Class):
+		f.add("confinement", string(a.Class), fmt.Sprintf("the operator offers %s (plugin option confinement.classes)", classList(h.Classes)), "ask for one of these")
+	}
+}
+
+func (a *ask) readEgress(c EgressConfig, h HostConfig, f *faults) {
+	a.Allow, a.Deny, a.AllowAll = c.Allow, c.Deny, c.AllowAll
+	closed, _ := egress.ParseList(h.DenyDomains, egress.ParseDeny)
+	for _, e := range c.Allow {
+		entry, err := egress.ParseAllow(e)
+		switch {
+		case err != nil:
+			f.add("egress.allow", nil, err.Error(), "")
+		case egress.CheckCeiling(e, h.AllowDomains) != nil:
+			f.add("egress.allow", nil, egress.CheckCeiling(e, h.AllowDomains).Error(), "the ceiling is the plugin option allow_domains")
+		case closed.Covers(entry):
+			f.add("egress.allow", e, "the operator denies it to every task (plugin option deny_domains)", "remove it")
+		}
+	}
+	for _, e := range c.Deny {
+		if err := egress.ValidateDeny(e); err != nil {
+			f.add("egress.deny", nil, err.Error(), "")
+		}
+	}
+	if c.AllowAll && !h.AllowAllEgress {
+		f.add("egress.allow_all", true, "the operator does not allow it (plugin option allow_all_egress)", "list the hosts in egress.allow")
+	}
+	if m := types.FirstUseMode(c.FirstUse); m != "" && m != types.AlwaysDeny {
+		f.add("egress.first_use", c.FirstUse, "this version holds no requests for review", `remove the line, or write "always_deny"`)
+	}
+	if len(c.Intercept) > 0 {
+		f.add("egress.intercept", c.Intercept, "this version intercepts no TLS", "remove the line")
+	}
+	a.readMethods(c.Methods, f)
+}
+
+var method = regexp.MustCompile(`^[A-Z-]{1,32}$`)
+
+func (a *ask) readMethods(list []string, f *faults) {
+	for _, m := range list {
+		up := strings.ToUpper(strings.TrimSpace(m))
+		switch {
+		case !method.MatchString(up):
+			f.add("egress.methods", m, "that is no HTTP method", "")
+		case up == "TRACE" || up == "TRACK":
+			f.add("egress.methods", m, "this method is refused always", "remove it")
+		default:
+			a.Methods = append(a.Methods, up)
+		}
+	}
+	if len(a.Methods) > 0 && !slices.Contains(a.Methods, "CONNECT") {
+		a.note("egress.methods has no CONNECT, so the task cannot use HTTPS")
+	}
+}
+
+func (a *ask) readLabels(c TaskConfig, f *faults) {
+	labels, err := stringMap(c.Labels)
+	if err != nil {
+		f.add("labels", nil, err.Error(), "")
+	}
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		switch {
+		case k == "":
+			f.add("labels", nil, "a label has no name", "")
+		case strings.HasPrefix(k, "wardyn."):
+			f.add("labels", k, "labels that start with wardyn. are the driver's", "rename it")
+		case strings.HasPrefix(k, "com.hashicorp.nomad."):
+			f.add("labels", k, "Nomad's docker driver removes containers that carry it", "rename it")
+		}
+	}
+	a.Labels = labels
+	for name, v := range map[string]any{"dns_servers": c.DNSServers, "dns_search_domains": c.DNSSearch, "dns_options": c.DNSOptions} {
+		if asks(v) {
+			a.note(name + " has no effect: the sandbox's resolver is its proxy, which looks up what egress.allow lists")
+		}
+	}
+	slices.Sort(a.Notes)
+}
+
+func (a *ask) note(s string) { a.Notes = append(a.Notes, s) }
+
+func classList(cs []types.ConfinementClass) string {
+	if len(cs) == 0 {
+		return "none"
+	}
+	out := make([]string, len(cs))
+	for i, c := range cs {
+		out[i] = string(c)
+	}
+	return strings.Join(out, ", ")
+}

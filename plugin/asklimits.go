@@ -1,0 +1,206 @@
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// grantable are the capabilities an operator may let tasks keep. The rest
+// reach beyond the sandbox, or round its proxy.
+var grantable = []string{
+	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "IPC_LOCK", "KILL", "NET_BIND_SERVICE",
+	"SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT", "SYS_NICE", "SYS_PTRACE",
+}
+
+// sysctls are the keys a task may set: its own network's, for IPv4.
+var sysctls = []string{
+	"net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
+	"net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes",
+	"net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_retries2", "net.ipv4.tcp_syn_retries",
+}
+
+var ulimits = []string{
+	"core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc",
+	"rss", "rtprio", "rttime", "sigpending", "stack",
+}
+
+func (a *ask) readLimits(c TaskConfig, h HostConfig, f *faults) {
+	switch n := c.PidsLimit; {
+	case n < 0:
+		f.add("pids_limit", n, "a sandbox always has a limit", "remove the line for the default")
+	case h.MaxPids > 0 && n > h.MaxPids:
+		f.add("pids_limit", n, fmt.Sprintf("the operator's maximum is %d (plugin option max_pids)", h.MaxPids), "ask for less")
+	default:
+		a.PidsLimit = n
+	}
+	if c.ShmSize != "" {
+		n, err := sizeMiB(c.ShmSize)
+		if err != nil {
+			f.add("shm_size", c.ShmSize, err.Error(), `write bytes, or a number with a unit such as "256m"`)
+		}
+		a.ShmMiB = n
+	}
+	a.readCaps(c, h, f)
+	a.readUlimits(c, f)
+	set, err := stringMap(c.Sysctl)
+	if err != nil {
+		f.add("sysctl", nil, err.Error(), "")
+	}
+	for _, k := range slices.Sorted(maps.Keys(set)) {
+		if !slices.Contains(sysctls, k) {
+			f.add("sysctl", k, "this key cannot be set", "the ones that can are "+strings.Join(sysctls, ", "))
+		}
+	}
+	a.Sysctls = set
+}
+
+func (a *ask) readCaps(c TaskConfig, h HostConfig, f *faults) {
+	var drop []string
+	for _, name := range c.CapDrop {
+		drop = append(drop, capName(name))
+	}
+	for _, name := range c.CapAdd {
+		switch n := capName(name); {
+		case !slices.Contains(grantable, n):
+			f.add("cap_add", name, "this capability is never given to a sandbox", "remove it")
+		case !slices.Contains(h.AllowCaps, n):
+			f.add("cap_add", name, "the operator does not allow it (plugin option allow_caps)", "remove it")
+		case !slices.Contains(drop, n) && !slices.Contains(a.CapAdd, n):
+			a.CapAdd = append(a.CapAdd, n)
+		}
+	}
+	slices.Sort(a.CapAdd)
+}
+
+func capName(s string) string {
+	return strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(s)), "CAP_")
+}
+
+func (a *ask) readUlimits(c TaskConfig, f *faults) {
+	set, err := stringMap(c.Ulimit)
+	if err != nil {
+		f.add("ulimit", nil, err.Error(), "")
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if !slices.Contains(ulimits, name) {
+			f.add("ulimit", name, "no such limit", "the names are "+strings.Join(ulimits, ", "))
+			continue
+		}
+		soft, hard, both := strings.Cut(set[name], ":")
+		if !both {
+			hard = soft
+		}
+		s, err1 := strconv.ParseInt(soft, 10, 64)
+		d, err2 := strconv.ParseInt(hard, 10, 64)
+		if err1 != nil || err2 != nil || s < -1 || d < -1 || d != -1 && (s == -1 || s > d) {
+			f.add("ulimit."+name, set[name], `want "soft:hard" or one number for both, soft not above hard`, "-1 is unlimited")
+			continue
+		}
+		a.Ulimits = append(a.Ulimits, runner.Ulimit{Name: name, Soft: s, Hard: d})
+	}
+}
+
+// sizeMiB reads bytes, or a number with k, m or g, as whole MiB, rounded up.
+func sizeMiB(text string) (int64, error) {
+	s := strings.TrimSuffix(strings.ToLower(strings.TrimSpace(text)), "b")
+	s = strings.TrimSuffix(s, "i")
+	shift := 0
+	for unit, n := range map[string]int{"k": 10, "m": 20, "g": 30} {
+		if t, ok := strings.CutSuffix(s, unit); ok {
+			s, shift = t, n
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n <= 0 || n > 1<<62>>shift {
+		return 0, fmt.Errorf("that is no size")
+	}
+	const miB = 1 << 20
+	return (n<<shift + miB - 1) / miB, nil
+}
+
+// readFiles reads volumes and mount_secrets.
+func (a *ask) readFiles(c TaskConfig, h HostConfig, f *faults) {
+	seen := map[string]bool{}
+	for _, text := range c.Volumes {
+		b, err := parseVolume(text)
+		if err != nil {
+			f.add("volumes", text, err.Error(), "")
+			continue
+		}
+		if seen[b.Target] {
+			f.add("volumes", text, "something else is mounted at "+b.Target+" already", "remove one of the two")
+			continue
+		}
+		seen[b.Target] = true
+		a.Binds = append(a.Binds, b)
+	}
+	if c.MountSecrets && !h.AllowSecretsDir {
+		f.add("mount_secrets", true, "the operator does not allow it (plugin option allow_secrets_dir)", "pass what the task needs in env or by a template in local/")
+	}
+	if c.ExposeTokens && !h.ExposeTokens {
+		f.add("expose_tokens", true, "the operator does not allow it (plugin option expose_tokens)", "remove the line")
+	}
+}
+
+// parseVolume reads "source:target[:mode]".
+func parseVolume(text string) (bind, error) {
+	parts := strings.Split(text, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return bind{}, fmt.Errorf(`want "source:target" or "source:target:ro"`)
+	}
+	src, err := taskpath.ParseSource(parts[0])
+	if err != nil {
+		return bind{}, err
+	}
+	if err := checkTarget(parts[1]); err != nil {
+		return bind{}, err
+	}
+	b := bind{Source: src, Target: path.Clean(parts[1])}
+	if len(parts) == 3 {
+		switch parts[2] {
+		case "ro":
+			b.ReadOnly = true
+		case "rw":
+		default:
+			return bind{}, fmt.Errorf("mode %q: want ro or rw", parts[2])
+		}
+	}
+	return b, nil
+}
+
+// reservedTargets are places in a sandbox that no job may cover, nor anything
+// below or above them.
+var reservedTargets = map[string]string{
+	"/proc": "the kernel's", "/sys": "the kernel's", "/dev": "the kernel's",
+	"/etc/resolv.conf": "what names the proxy as resolver", "/etc/hosts": "what names the proxy", "/etc/hostname": "the sandbox's name",
+	"/.wardyn": "the driver's", "/tmp/wardyn": "the driver's",
+	"/alloc": "Nomad's shared folder", "/local": "the task's own folder", "/secrets": "the task's secrets",
+}
+
+// checkTarget judges where in the sandbox something may be mounted.
+func checkTarget(t string) error {
+	switch {
+	case !path.IsAbs(t):
+		return fmt.Errorf("target %q: want an absolute path inside the sandbox", t)
+	case path.Clean(t) == "/":
+		return fmt.Errorf("target %q: the root cannot be covered", t)
+	case path.Clean(t) == "/tmp":
+		return fmt.Errorf("target %q: the sandbox has a folder in memory there; a folder below it can be used", t)
+	case path.Clean(t) != strings.TrimSuffix(t, "/") || strings.ContainsRune(t, 0):
+		return fmt.Errorf("target %q: want it without . and .. and doubled slashes", t)
+	}
+	clean := path.Clean(t)
+	for _, p := range slices.Sorted(maps.Keys(reservedTargets)) {
+		if clean == p || strings.HasPrefix(clean, p+"/") || strings.HasPrefix(p, clean+"/") {
+			return fmt.Errorf("target %q: %s is %s and cannot be covered", t, p, reservedTargets[p])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// given is what Nomad adds to an author's words: environment, resources,
+// mounts of volumes and plugins. Read and checked like the rest.
+type given struct {
+	Env       map[string]string
+	Mounts    []runner.TaskMount
+	MemoryMiB int64 // hard limit; 0 when Nomad says "no limit"
+	SoftMiB   int64 // reservation below it, 0 without one
+	CPUShares int64
+	CPUShare  float64 // part of the node's compute, 0 to 1
+	Cores     string  // "" when none are pinned
+}
+
+// readGiven reads what a client sent beside the author's config.
+func readGiven(t *driverpb.TaskConfig, a ask, h HostConfig, f *faults) given {
+	g := given{Env: taskEnv(t.GetEnv(), a, f)}
+	g.readResources(t.GetResources(), h, f)
+	g.readMounts(t.GetMounts(), a, f)
+	for _, d := range t.GetDevices() {
+		f.add("device", d.GetTaskPath(), "devices of the host are never shown to a sandbox", "remove the device block from resources")
+	}
+	return g
+}
+
+// taskEnv is a task's environment without what is not for it: the tokens that
+// Nomad puts there, and the path of a folder that is not mounted.
+func taskEnv(env map[string]string, a ask, f *faults) map[string]string {
+	out := make(map[string]string, len(env))
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		switch {
+		case strings.HasPrefix(k, "WARDYN_"), strings.HasPrefix(k, "RAINIER_"):
+			f.add("env."+k, nil, "variables of this name are the driver's", "rename it")
+		case strings.HasPrefix(k, "NOMAD_UPSTREAM_ADDR_"):
+			f.add("connect", strings.TrimPrefix(k, "NOMAD_UPSTREAM_ADDR_"), "upstreams of the service mesh listen on the group's loopback, which a sandbox does not see",
+				"remove the upstream, or allow the service's own host in egress.allow")
+		case isToken(k) && !a.Tokens:
+		case k == "NOMAD_SECRETS_DIR" && !a.Secrets:
+		default:
+			out[k] = env[k]
+		}
+	}
+	return out
+}
+
+// isToken reports whether a variable is a credential that Nomad adds by itself.
+func isToken(name string) bool {
+	return name == "NOMAD_TOKEN" || strings.HasPrefix(name, "NOMAD_TOKEN_") || name == "VAULT_TOKEN"
+}
+
+func (g *given) readResources(r *driverpb.Resources, h HostConfig, f *faults) {
+	mem := r.GetAllocatedResources().GetMemory()
+	g.MemoryMiB = mem.GetMemoryMb()
+	switch most := mem.GetMemoryMaxMb(); {
+	case most < 0: // no limit but the operator's
+		g.SoftMiB, g.MemoryMiB = g.MemoryMiB, h.MaxMemoryMiB
+	case most > g.MemoryMiB:
+		g.SoftMiB, g.MemoryMiB = g.MemoryMiB, most
+	}
+	if h.MaxMemoryMiB > 0 && max(g.MemoryMiB, g.SoftMiB) > h.MaxMemoryMiB {
+		f.add("resources.memory", max(g.MemoryMiB, g.SoftMiB), fmt.Sprintf("the operator's maximum is %d MiB (plugin option max_memory)", h.MaxMemoryMiB), "ask for less")
+	}
+	l := r.GetLinuxResources()
+	g.CPUShares, g.CPUShare, g.Cores = l.GetCpuShares(), l.GetPercentTicks(), l.GetCpusetCpus()
+}
+
+// readMounts reads the mounts that come from volume_mount blocks and plugins.
+// Their sources are the operator's and stand as given.
+func (g *given) readMounts(mounts []*driverpb.Mount, a ask, f *faults) {
+	seen := map[string]bool{}
+	for _, b := range a.Binds {
+		seen[b.Target] = true
+	}
+	for _, m := range mounts {
+		target := m.GetTaskPath()
+		if err := checkTarget(target); err != nil {
+			f.add("volume_mount", target, err.Error(), "mount it elsewhere")
+			continue
+		}
+		if seen[target] {
+			f.add("volume_mount", target, "something else is mounted there already", "remove one of the two")
+			continue
+		}
+		seen[target] = true
+		switch p := m.GetPropagationMode(); p {
+		case "", "private":
+		default:
+			f.add("volume_mount.propagation_mode", p, "mounts made later do not cross into or out of a sandbox", `write "private"`)
+			continue
+		}
+		g.Mounts = append(g.Mounts, runner.TaskMount{
+			Source: m.GetHostPath(), Target: target, ReadOnly: m.GetReadonly(),
+		})
+	}
+}

@@ -1,0 +1,258 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// HostConfig is what the operator decided, read and checked: where things are
+// kept, and the ceilings that no job can exceed.
+type HostConfig struct {
+	DataDir  string // "" is the driver's own default
+	Endpoint string // "" is the engine's usual socket, else unix:///path
+
+	SubnetPool netip.Prefix // runs' own networks; invalid means the default
+	EgressPool netip.Prefix // the egress network; invalid means the default
+
+	// PrivateHosts opens single private upstreams.
+	PrivateHosts map[string]egress.PrivateHost
+	// AllowDomains, when not empty, is the most that jobs may allow.
+	AllowDomains []string
+	// DenyDomains is refused to every job.
+	DenyDomains []string
+	// AllowAllEgress lets jobs ask for egress.allow_all.
+	AllowAllEgress bool
+
+	// MinClass is the weakest class a job may run under; "" is CC1.
+	MinClass types.ConfinementClass
+	// Classes are the ones offered; empty means all.
+	Classes []types.ConfinementClass
+	// Runtimes pins the engine's runtime of a class.
+	Runtimes map[types.ConfinementClass]string
+
+	CPUCapMillis int64 // hard cap of every task; 0 is the default
+	MaxMemoryMiB int64 // 0 does not cap
+	MaxPids      int64 // 0 does not cap
+
+	AllowCaps       []string // without CAP_, upper case
+	AllowSecretsDir bool
+	ExposeTokens    bool
+	Slots           int // 0 is the size of the subnet pool
+}
+
+// Offers reports whether the operator offers a class.
+func (h HostConfig) Offers(c types.ConfinementClass) bool {
+	return len(h.Classes) == 0 || slices.Contains(h.Classes, c)
+}
+
+// Ranges used when the operator names none.
+var (
+	defaultSubnetPool = netip.MustParsePrefix("10.213.0.0/16")
+	defaultEgressPool = netip.MustParsePrefix("10.214.0.0/16")
+)
+
+// hostConfig reads the operator's options. It looks at nothing but the
+// options: whether the engine, the disk or the pool can be used is a matter of
+// health. The error lists every fault.
+func hostConfig(c Config) (HostConfig, error) {
+	f := &faults{what: "the plugin's config"}
+	h := HostConfig{
+		DataDir: c.DataDir, Endpoint: c.Endpoint,
+		AllowDomains: c.AllowDomains, DenyDomains: c.DenyDomains, AllowAllEgress: c.AllowAllEgress,
+		AllowSecretsDir: c.AllowSecretsDir, ExposeTokens: c.ExposeTokens,
+		CPUCapMillis: c.CPUCap, MaxMemoryMiB: c.MaxMemory, MaxPids: c.MaxPids, Slots: int(c.Slots),
+	}
+	if c.DataDir != "" && (!path.IsAbs(c.DataDir) || path.Clean(c.DataDir) != c.DataDir) {
+		f.add("data_dir", c.DataDir, "want an absolute path without . and ..", "")
+	}
+	if p, ok := strings.CutPrefix(c.Endpoint, "unix://"); c.Endpoint != "" && (!ok || !path.IsAbs(p)) {
+		f.add("endpoint", c.Endpoint, "only an engine on this node can be used", "write unix:///path/to/docker.sock")
+	}
+	h.SubnetPool, h.EgressPool = pools(f, c)
+	h.PrivateHosts = privateHosts(f, c.PrivateHosts)
+	for _, e := range c.AllowDomains {
+		if _, err := egress.ParseCeiling(e); err != nil {
+			f.add("allow_domains", nil, err.Error(), "")
+		}
+	}
+	for _, e := range c.DenyDomains {
+		if err := egress.ValidateDeny(e); err != nil {
+			f.add("deny_domains", nil, err.Error(), "")
+		}
+	}
+	if c.Confinement != nil {
+		h.MinClass, h.Classes, h.Runtimes = confinementOptions(f, *c.Confinement)
+	}
+	for name, v := range map[string]int64{"cpu_cap": c.CPUCap, "max_memory": c.MaxMemory, "max_pids": c.MaxPids, "slots": c.Slots} {
+		if v < 0 || v > 1<<31 {
+			f.add(name, v, "want a positive number", "remove the line for the default")
+		}
+	}
+	h.AllowCaps = allowCaps(f, c.AllowCaps)
+	sortFaults(f)
+	return h, f.err()
+}
+
+func pools(f *faults, c Config) (subnets, egressPool netip.Prefix) {
+	subnets = pool(f, "subnet_pool", c.SubnetPool)
+	egressPool = pool(f, "egress_subnet_pool", c.EgressSubnetPool)
+	a, b := subnets, egressPool
+	if !a.IsValid() {
+		a = defaultSubnetPool
+	}
+	if !b.IsValid() {
+		b = defaultEgressPool
+	}
+	if a.Overlaps(b) {
+		f.add("egress_subnet_pool", b.String(), "it overlaps subnet_pool, "+a.String(), "give the two separate ranges")
+	}
+	return subnets, egressPool
+}
+
+// pool reads one range; the smallest that can be cut into networks is a /29.
+func pool(f *faults, name, text string) netip.Prefix {
+	if text == "" {
+		return netip.Prefix{}
+	}
+	p, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil, !p.Addr().Is4(), p.Masked() != p, p.Bits() > 29, p.Bits() < 8:
+		f.add(name, text, "want an IPv4 range from /8 to /29 in CIDR notation, by its first address", `for instance "10.213.0.0/16"`)
+		return netip.Prefix{}
+	}
+	return p
+}
+
+// neverOpen are ranges that no operator option opens: a name that led there
+// would hand a sandbox the node itself, or its cloud identity.
+var neverOpen = []struct {
+	name  string
+	block netip.Prefix
+}{
+	{"loopback", netip.MustParsePrefix("127.0.0.0/8")},
+	{"loopback", netip.MustParsePrefix("::1/128")},
+	{"link-local and metadata", netip.MustParsePrefix("169.254.0.0/16")},
+	{"link-local", netip.MustParsePrefix("fe80::/10")},
+	{"metadata", netip.MustParsePrefix("168.63.129.16/32")},
+	{"metadata", netip.MustParsePrefix("100.100.100.200/32")},
+	{"metadata", netip.MustParsePrefix("192.0.0.192/32")},
+	{"metadata", netip.MustParsePrefix("fd00:ec2::254/128")},
+	{"multicast", netip.MustParsePrefix("224.0.0.0/4")},
+	{"multicast", netip.MustParsePrefix("ff00::/8")},
+	{"unspecified", netip.MustParsePrefix("0.0.0.0/8")},
+	{"unspecified", netip.MustParsePrefix("::/128")},
+}
+
+// privateHosts reads { name = [range or address, ...] }.
+func privateHosts(f *faults, v any) map[string]egress.PrivateHost {
+	const field = "private_hosts"
+	raw, err := anyMap(v)
+	if err != nil {
+		f.add(field, v, err.Error(), `write private_hosts { "host.example" = ["10.1.2.0/24"] }`)
+		return nil
+	}
+	out := make(map[string]egress.PrivateHost, len(raw))
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		host, err := egress.ParseHost(name)
+		if err != nil || host.Name() == "" || host.IsLocalhost() {
+			f.add(field, name, "want the exact name of a host", "wildcards, addresses and localhost cannot be opened")
+			continue
+		}
+		list, err := stringList(raw[name])
+		if err != nil || len(list) == 0 {
+			f.add(field, name, "want a list of ranges or addresses", `for instance ["10.1.2.0/24"]`)
+			continue
+		}
+		var ph egress.PrivateHost
+		for _, text := range list {
+			if err := addPrivate(&ph, text); err != nil {
+				f.add(field+"."+name, text, err.Error(), "")
+			}
+		}
+		out[host.Name()] = ph
+	}
+	return out
+}
+
+func addPrivate(ph *egress.PrivateHost, text string) error {
+	p, err := netip.ParsePrefix(text)
+	if a, aerr := netip.ParseAddr(text); aerr == nil && a.Zone() == "" {
+		p, err = netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
+		ph.Addresses = append(ph.Addresses, a.Unmap().String())
+	} else if err == nil {
+		ph.Prefixes = append(ph.Prefixes, p.Masked().String())
+	}
+	if err != nil {
+		return errors.New("want a range in CIDR notation or an address")
+	}
+	for _, closed := range neverOpen {
+		if closed.block.Overlaps(p) {
+			return fmt.Errorf("it reaches into %s (%s), which is never opened", closed.name, closed.block)
+		}
+	}
+	return nil
+}
+
+func confinementOptions(f *faults, c ConfinementConfig) (minimum types.ConfinementClass, classes []types.ConfinementClass, runtimes map[types.ConfinementClass]string) {
+	minimum = types.ConfinementClass(c.Minimum)
+	if c.Minimum != "" && minimum.Rank() == 0 {
+		f.add("confinement.minimum", c.Minimum, "no such class", "write CC1, CC2 or CC3")
+	}
+	for _, name := range c.Classes {
+		class := types.ConfinementClass(name)
+		switch {
+		case class.Rank() == 0:
+			f.add("confinement.classes", name, "no such class", "write CC1, CC2 or CC3")
+		case class.Rank() < minimum.Rank():
+			f.add("confinement.classes", name, "it is below confinement.minimum, "+c.Minimum, "remove one of the two")
+		default:
+			classes = append(classes, class)
+		}
+	}
+	raw, err := stringMap(c.Runtimes)
+	if err != nil {
+		f.add("confinement.runtimes", c.Runtimes, err.Error(), `write runtimes { CC2 = "runsc" }`)
+	}
+	runtimes = make(map[types.ConfinementClass]string, len(raw))
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		class, rt := types.ConfinementClass(name), raw[name]
+		switch {
+		case class.Rank() == 0:
+			f.add("confinement.runtimes", name, "no such class", "write CC1, CC2 or CC3")
+		case class == types.CC2 && !strings.HasPrefix(rt, "runsc"):
+			f.add("confinement.runtimes.CC2", rt, "CC2 is gVisor", `name a runtime that starts with "runsc"`)
+		case class == types.CC3 && runner.IsKnownNonVaultRuntime(rt):
+			f.add("confinement.runtimes.CC3", rt, "CC3 is a virtual machine, and this runtime makes none", `name a Kata runtime or "krun"`)
+		default:
+			runtimes[class] = rt
+		}
+	}
+	return minimum, classes, runtimes
+}
+
+func allowCaps(f *faults, names []string) []string {
+	var out []string
+	for _, name := range names {
+		c := capName(name)
+		if !slices.Contains(grantable, c) {
+			f.add("allow_caps", name, "this capability is never given to a sandbox", "the ones that can be are "+strings.Join(grantable, ", "))
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// sortFaults gives a stable order to what was found while walking maps.
+func sortFaults(f *faults) {
+	slices.SortStableFunc(f.list, func(a, b fault) int { return strings.Compare(a.field, b.field) })
+}

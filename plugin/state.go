@@ -1,0 +1,52 @@
+package plugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// stateVersion is the version of driver_state this build writes and the newest
+// it reads.
+const stateVersion = 1
+
+// state is what a task's handle keeps for recovery, beside the TaskConfig that
+// Nomad keeps without the author's config. It lies in the client's state store
+// in clear: nothing secret is in it.
+type state struct {
+	Version int                    `json:"version"`
+	Run     uuid.UUID              `json:"run"`
+	Ref     string                 `json:"ref"`
+	Session string                 `json:"session"`
+	Class   types.ConfinementClass `json:"class"`
+	Image   string                 `json:"image"`
+	TTY     bool                   `json:"tty,omitempty"`
+	Started time.Time              `json:"started"`
+	// The policy, for the verbs that show and explain it.
+	Allow    []string `json:"allow,omitempty"`
+	Deny     []string `json:"deny,omitempty"`
+	Methods  []string `json:"methods,omitempty"`
+	AllowAll bool     `json:"allow_all,omitempty"`
+}
+
+func (s state) encode() ([]byte, error) { return json.Marshal(s) }
+
+// decodeState reads a driver_state. One that is not ours, is damaged or is of
+// a newer version is an error: nothing can be concluded about its task.
+func decodeState(b []byte) (state, error) {
+	var s state
+	if err := json.Unmarshal(b, &s); err != nil {
+		return state{}, fmt.Errorf("driver state: %w", err)
+	}
+	switch {
+	case s.Version < 1 || s.Version > stateVersion:
+		return state{}, fmt.Errorf("driver state: version %d, this driver reads up to %d", s.Version, stateVersion)
+	case s.Run == uuid.Nil || s.Ref == "":
+		return state{}, fmt.Errorf("driver state: it names no run")
+	}
+	return s, nil
+}

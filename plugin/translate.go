@@ -1,0 +1,243 @@
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/driver"
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// facts is what the node knows at the moment a task starts.
+type facts struct {
+	CPUs      int   // logical
+	TotalMHz  int64 // compute of the node as Nomad counts it; 0 when unknown
+	MemoryMiB int64
+	// Classes work here now, as probed; Why tells about the others.
+	Classes []types.ConfinementClass
+	Why     map[types.ConfinementClass]string
+	// StageDir is where the run's own mount sources will be bound.
+	StageDir string
+	// Sockets are sockets of Nomad's in the task's folders, by the path they
+	// would have in the sandbox.
+	Sockets []string
+}
+
+// plan is one task, ready to be handed down.
+type plan struct {
+	Run  uuid.UUID
+	Spec driver.Spec
+	// Stage[i] is to be bound at StageDir/i before the sandbox is created.
+	Stage []bind
+	Notes []string
+}
+
+// planTask judges and translates a task: everything that is wrong with it is
+// in the one error, and nothing has been done yet. It is pure.
+func planTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (plan, error) {
+	f := &faults{what: fmt.Sprintf("task %q", t.GetName())}
+	a := readAsk(c, h, f)
+	g := readGiven(t, a, h, f)
+	class := chooseClass(a.Class, h, fx, f)
+	if err := f.err(); err != nil {
+		return plan{}, err
+	}
+	return translate(t, a, g, class, h, fx), nil
+}
+
+// chooseClass is the class a task runs under: the one it names, else the
+// strongest that the operator offers and that works here. A class is never
+// replaced by a weaker one.
+func chooseClass(asked types.ConfinementClass, h HostConfig, fx facts, f *faults) types.ConfinementClass {
+	works := func(c types.ConfinementClass) bool { return slices.Contains(fx.Classes, c) }
+	if asked != "" {
+		if !works(asked) {
+			reason := fx.Why[asked]
+			if reason == "" {
+				reason = "no runtime of this node provides it"
+			}
+			f.add("confinement", string(asked), reason, "here works: "+classList(fx.Classes))
+		}
+		return asked
+	}
+	var best types.ConfinementClass
+	for _, c := range types.Classes() {
+		if c.Rank() >= h.MinClass.Rank() && h.Offers(c) && works(c) {
+			best = c
+		}
+	}
+	if best == "" {
+		f.add("confinement", nil, "no class that the operator offers works on this node", "here works: "+classList(fx.Classes))
+	}
+	return best
+}
+
+// translate builds the value that is handed down. Nothing is judged here.
+func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementClass, h HostConfig, fx facts) plan {
+	run := RunID(TaskID(t.GetId()))
+	mounts, stage := mountsOf(t, a, g, fx)
+	return plan{
+		Run: run,
+		Spec: driver.Spec{
+			Name:      t.GetName(),
+			Image:     a.Image,
+			SessionID: SessionID(t),
+			Env:       g.Env,
+			Sandbox: runner.SandboxSpec{
+				RunID:            run,
+				ConfinementClass: class,
+				ProxyConfig:      runner.ProxyConfig{Policy: policy(a, class)},
+				Resources: runner.Resources{
+					CPUMillis: cpuCap(a, g, h, fx),
+					MemoryMiB: memoryCap(g, fx),
+					PidsLimit: pidsCap(a, h),
+				},
+				Labels:      labels(t, a),
+				Interactive: a.Idle,
+				Task:        process(t, a, g, mounts, fx),
+			},
+		},
+		Stage: stage,
+		Notes: a.Notes,
+	}
+}
+
+func policy(a ask, class types.ConfinementClass) types.RunPolicySpec {
+	return types.RunPolicySpec{
+		AllowedDomains:      a.Allow,
+		DeniedDomains:       a.Deny,
+		AllowAllEgress:      a.AllowAll,
+		FirstUseApproval:    types.AlwaysDeny,
+		AllowedMethods:      a.Methods,
+		MinConfinementClass: class,
+	}
+}
+
+func process(t *driverpb.TaskConfig, a ask, g given, mounts []runner.TaskMount, fx facts) *runner.TaskProcess {
+	return &runner.TaskProcess{
+		Argv:           a.Argv,
+		Entrypoint:     a.Entrypoint,
+		Idle:           a.Idle,
+		User:           t.GetUser(),
+		WorkDir:        a.WorkDir,
+		Hostname:       a.Hostname,
+		TTY:            a.TTY,
+		Stdin:          a.Stdin,
+		Mounts:         mounts,
+		Tmpfs:          []runner.Tmpfs{{Target: "/alloc/logs", SizeMiB: 1, Mode: 0o555, ReadOnly: true}},
+		ReadonlyRootfs: a.ReadonlyRootfs,
+		ShmMiB:         a.ShmMiB,
+		CapAdd:         a.CapAdd,
+		Sysctls:        a.Sysctls,
+		Ulimits:        a.Ulimits,
+		CPUShares:      cpuShares(g, fx),
+		CpusetCpus:     g.Cores,
+
+		MemoryReservationMiB: g.SoftMiB,
+	}
+}
+
+// labels are the author's, and ours that say whose sandbox it is.
+func labels(t *driverpb.TaskConfig, a ask) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, a.Labels)
+	for k, v := range map[string]string{
+		"wardyn.namespace": t.GetNamespace(),
+		"wardyn.job":       t.GetJobId(),
+		"wardyn.group":     t.GetTaskGroupName(),
+		"wardyn.task":      t.GetName(),
+		"wardyn.alloc-id":  t.GetAllocId(),
+	} {
+		out[k] = v
+	}
+	return out
+}
+
+// mountsOf lays out what the sandbox sees of the host: Nomad's folders at their
+// usual places, sockets in them covered, then the author's folders by way of
+// their staged places, then volumes.
+func mountsOf(t *driverpb.TaskConfig, a ask, g given, fx facts) ([]runner.TaskMount, []bind) {
+	d := taskpath.Dirs{Alloc: t.GetAllocDir(), Name: t.GetName()}
+	mounts := []runner.TaskMount{
+		{Source: d.Shared(), Target: "/alloc"},
+		{Source: d.Local(), Target: "/local"},
+	}
+	if a.Secrets {
+		mounts = append(mounts, runner.TaskMount{Source: d.Secrets(), Target: "/secrets", ReadOnly: true})
+	}
+	for _, s := range fx.Sockets {
+		if top := path.Dir(s); top == "/secrets" && !a.Secrets {
+			continue
+		}
+		mounts = append(mounts, runner.TaskMount{Source: "/dev/null", Target: s, ReadOnly: true})
+	}
+	for i, b := range a.Binds {
+		mounts = append(mounts, runner.TaskMount{
+			Source: stagePath(fx.StageDir, i), Target: b.Target, ReadOnly: b.ReadOnly,
+		})
+	}
+	return append(mounts, g.Mounts...), a.Binds
+}
+
+func stagePath(dir string, i int) string { return filepath.Join(dir, strconv.Itoa(i)) }
+
+// defaultCPUCap is the hard cap of a task when the operator sets none.
+const defaultCPUCap = runner.DefaultCPUMillis
+
+// cpuCap is the hard cap in thousandths of a CPU: the operator's, or where
+// there is none the default, at least the cores that were reserved. A task may
+// narrow it to its own share.
+func cpuCap(a ask, g given, h HostConfig, fx facts) int64 {
+	most := h.CPUCapMillis
+	if most == 0 {
+		most = max(defaultCPUCap, int64(coreCount(g.Cores))*1000)
+	}
+	if a.HardCPU && g.CPUShare > 0 && fx.CPUs > 0 {
+		most = min(most, max(int64(g.CPUShare*float64(fx.CPUs)*1000), 10))
+	}
+	if fx.CPUs > 0 {
+		most = min(most, int64(fx.CPUs)*1000)
+	}
+	return most
+}
+
+func memoryCap(g given, fx facts) int64 {
+	if g.MemoryMiB == 0 {
+		return fx.MemoryMiB
+	}
+	return g.MemoryMiB
+}
+
+// pidsCap is the task's limit, or the default brought under the operator's.
+func pidsCap(a ask, h HostConfig) int64 {
+	if a.PidsLimit == 0 && h.MaxPids > 0 {
+		return min(runner.DefaultPidsLimit, h.MaxPids)
+	}
+	return a.PidsLimit
+}
+
+// The range of the kernel's CPU weight.
+const minShares, maxShares = 2, 1 << 18
+
+// cpuShares is the task's weight. Nomad counts in MHz, of which a large node
+// has more than the kernel's scale goes up to; there all tasks are scaled down
+// alike.
+func cpuShares(g given, fx facts) int64 {
+	s := g.CPUShares
+	if fx.TotalMHz > maxShares {
+		s = int64(float64(s) * maxShares / float64(fx.TotalMHz))
+	}
+	if s == 0 {
+		return 0
+	}
+	return min(max(s, minShares), maxShares)
+}
