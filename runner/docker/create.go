@@ -96,6 +96,9 @@ func (r *Runner) prepare(ctx context.Context, spec runner.SandboxSpec) (plan, er
 	if p.tools, err = r.toolImage(ctx); err != nil {
 		return plan{}, err
 	}
+	if err := r.requireClass(ctx, subject{p.class, p.runtime}, host); err != nil {
+		return plan{}, err
+	}
 	return p, r.withImage(ctx, &p)
 }
 

@@ -49,7 +49,7 @@ type Runner struct {
 	starts   chan struct{}      // bounds parallel creates
 	pulls    singleflight.Group // one pull an image at a time
 	engine   factsCache         // what the engine says of the host
-	findings findingsCache      // what probes found out
+	findings *findingsCache     // what probes found out
 }
 
 // New connects to the engine's socket. It does not talk to it: an engine that
@@ -95,6 +95,7 @@ func newRunner(o Options, a api) (*Runner, error) {
 	}
 	return &Runner{
 		opts: o, api: a, runs: runs, egress: egress,
+		findings: newFindings(),
 		// More at once only makes each of them slower (K17).
 		starts: make(chan struct{}, runtime.NumCPU()+1),
 	}, nil
@@ -103,8 +104,12 @@ func newRunner(o Options, a api) (*Runner, error) {
 // Name is "docker".
 func (r *Runner) Name() string { return "docker" }
 
-// Close ends idle connections to the engine. Sandboxes are not touched.
-func (r *Runner) Close() error { return r.api.Close() }
+// Close ends the probes under way, waits until they have removed what they
+// made, and lets go of the engine. Sandboxes are not touched.
+func (r *Runner) Close() error {
+	r.findings.stop()
+	return r.api.Close()
+}
 
 // call bounds one engine call.
 func call(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -1,0 +1,56 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// engineKey changes whenever a verdict on a runtime may have become void: the
+// engine was away, is another, was restarted, or has other runtimes.
+func (r *Runner) engineKey(f hostFacts) string {
+	return fmt.Sprintf("%d %s %s %s %s", r.findings.generation(), f.EngineID, f.Version, enginePeer(r.opts.Endpoint), f.RuntimeKey)
+}
+
+// enginePeer names the process that holds the engine's socket, as pid and
+// start time; "" when it cannot be told. Where a service manager holds the
+// socket it tells nothing, and does no harm.
+func enginePeer(endpoint string) string {
+	path, ok := strings.CutPrefix(endpoint, "unix://")
+	if !ok {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return ""
+	}
+	var cred *unix.Ucred
+	if cerr := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); cerr != nil || err != nil {
+		return ""
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cred.Pid))
+	if err != nil {
+		return ""
+	}
+	// The start time is the 20th field after the command's closing bracket.
+	after := stat[strings.LastIndexByte(string(stat), ')')+1:]
+	fields := strings.Fields(string(after))
+	if len(fields) < 20 {
+		return ""
+	}
+	return fmt.Sprintf("%d@%s", cred.Pid, fields[19])
+}
