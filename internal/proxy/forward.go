@@ -1,0 +1,143 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/h1"
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/origin"
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/policy"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+)
+
+// forward judges one request that has a destination and carries it there.
+func (c *front) forward(ctx context.Context, f *flow, req h1.Request, d destination) step {
+	v := c.s.admit(ctx, f.ask)
+	if !v.OK() {
+		return c.refuse(f, req, v.Ruling, statusOf(v.Source))
+	}
+	f.ask.host, f.detail.Visibility = v.Host.String(), "full"
+	if d.mismatch {
+		v.Cause = "the Host header named another host than the target and was replaced"
+	}
+	x := &exchange{c: c, f: f, req: req, d: d, v: v, out: outbound{
+		methodList: c.s.policy.HasMethodList(), websocket: websocketUpgrade(req.Method, req.Fields),
+	}}
+	if c.entry == tunnelTLS {
+		f.detail.MITM = true
+		cred, err := c.s.credentialFor(ctx, v.Authority)
+		if err != nil {
+			return c.refuse(f, req, policy.Ruling{Decision: egress.Deny, Source: policy.UpstreamTLS,
+				Cause: "the credential for " + v.Host.String() + " could not be renewed", Hint: "nothing is sent without it; try again later"}, 502)
+		}
+		if x.out.inject = cred; cred != nil {
+			f.detail.InjectedBy = v.Host.String()
+		}
+	}
+	return x.run(ctx)
+}
+
+// key says which idle connections may carry this exchange.
+func (x *exchange) key() origin.Key {
+	return origin.Key{Authority: x.v.Authority, TLS: x.c.entry == tunnelTLS, Injected: x.out.inject != nil}
+}
+
+// connect returns a connection to the origin: one that was dialled with the
+// tunnel, an idle one, or a new one to a vetted address. A connection that is
+// kept was vetted when it was dialled, so it needs no new resolution.
+func (x *exchange) connect(ctx context.Context, fresh bool) (*origin.Conn, *policy.Ruling) {
+	if t := x.c.first; t != nil && !fresh {
+		x.c.first = nil
+		return x.prepare(ctx, t.conn, t.addr)
+	}
+	if !fresh {
+		if o := x.c.s.pool.Get(x.key()); o != nil {
+			return o, nil
+		}
+	}
+	if x.c.s.vet(ctx, &x.v); !x.v.OK() {
+		return nil, &x.v.Ruling
+	}
+	conn, addr, bad := x.c.s.dial(ctx, &x.v, x.f)
+	if bad != nil {
+		return nil, bad
+	}
+	return x.prepare(ctx, conn, addr)
+}
+
+// prepare makes a TCP connection ready for requests: TLS where the way in was TLS.
+func (x *exchange) prepare(ctx context.Context, conn net.Conn, addr netip.AddrPort) (*origin.Conn, *policy.Ruling) {
+	if x.c.entry != tunnelTLS {
+		return origin.NewConn(conn, conn, addr), nil
+	}
+	tc, err := x.c.s.upstreamTLS(ctx, conn, x.v.Host)
+	if err != nil {
+		conn.Close()
+		return nil, &policy.Ruling{Decision: egress.Deny, Source: policy.UpstreamTLS,
+			Cause: fmt.Sprintf("TLS to %s: %s", x.v.Authority, tlsCause(err)), Hint: tlsHint(err)}
+	}
+	return origin.NewConn(tc, conn, addr), nil
+}
+
+// dial connects to one of the vetted addresses.
+func (s *Server) dial(ctx context.Context, v *verdict, f *flow) (net.Conn, netip.AddrPort, *policy.Ruling) {
+	f.detail.Resolved = f.detail.Resolved[:0]
+	for _, a := range v.addrs {
+		f.detail.Resolved = append(f.detail.Resolved, a.String())
+	}
+	f.detail.DNSMillis = v.dns.Milliseconds()
+	start := time.Now()
+	conn, addr, err := origin.DialAny(ctx, s.dialer(v.Host), v.addrs, v.Port)
+	f.detail.DialMillis = time.Since(start).Milliseconds()
+	if err != nil {
+		return nil, addr, &policy.Ruling{Decision: egress.Deny, Source: policy.DialFailed,
+			Cause: fmt.Sprintf("connect to %s: %s", v.Authority, dialCause(err)), Hint: "policy allows this host; it did not answer"}
+	}
+	f.detail.Dialed = addr.Addr().String()
+	return conn, addr, nil
+}
+
+// dialer returns the seam's dial function, or the network's with the address
+// guard on the socket.
+func (s *Server) dialer(h egress.Host) origin.DialFunc {
+	if s.o.Dial != nil {
+		return s.o.Dial
+	}
+	d := net.Dialer{KeepAlive: 30 * time.Second, ControlContext: s.guard.Control(h)}
+	return func(ctx context.Context, ap netip.AddrPort) (net.Conn, error) {
+		return d.DialContext(ctx, "tcp", ap.String())
+	}
+}
+
+// dialCause names what went wrong without the addresses inside.
+func dialCause(err error) string {
+	var oe *net.OpError
+	switch {
+	case isTimeout(err), errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.As(err, &oe) && oe.Err != nil:
+		return oe.Err.Error()
+	}
+	return err.Error()
+}
+
+func tlsCause(err error) string {
+	var ce *tls.CertificateVerificationError
+	if errors.As(err, &ce) {
+		return "its certificate is not valid: " + ce.Err.Error()
+	}
+	return err.Error()
+}
+
+func tlsHint(err error) string {
+	var ce *tls.CertificateVerificationError
+	if errors.As(err, &ce) {
+		return "the operator can add the issuer to the roots that the sidecar trusts (ca_file)"
+	}
+	return "the origin may ask for a client certificate or refuse proxies; without interception it would be a plain tunnel"
+}

@@ -1,0 +1,100 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/h1"
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/policy"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+)
+
+// Way is what a listener is for.
+type Way int
+
+const (
+	// Explicit is the proxy port that clients are configured with.
+	Explicit Way = iota
+	// TransparentHTTP takes connections that clients meant for port 80.
+	TransparentHTTP
+	// TransparentTLS takes connections that clients meant for port 443.
+	TransparentTLS
+)
+
+// Serve accepts connections until Shutdown. It returns nil then, and an error
+// when the listener fails for good. A lack of descriptors is waited out.
+func (s *Server) Serve(l net.Listener, way Way) error {
+	if !s.flows.addListener(l) {
+		l.Close()
+		return errShutdown
+	}
+	want, _ := netip.ParseAddr(s.o.Node.Listen)
+	for pause := time.Duration(0); ; {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			pause = 0
+			s.admitConn(conn, way, want)
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		default:
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			s.log.Warn("accept failed", "error", err, "retry_in", pause)
+			time.Sleep(pause)
+		}
+	}
+}
+
+// admitConn starts serving one connection. Only the run's own leg is served:
+// what came in over another address is dropped at once.
+func (s *Server) admitConn(conn net.Conn, way Way, want netip.Addr) {
+	if want.IsValid() && !arrivedAt(conn, want) {
+		conn.Close()
+		return
+	}
+	l := s.flows.enter(conn)
+	if l == nil {
+		s.overCap(conn)
+		return
+	}
+	s.run(func() {
+		defer s.flows.leave(l)
+		c := &front{s: s, conn: conn, src: h1.NewSource(conn), live: l}
+		if !c.serveWay(s.ctx, way) {
+			conn.Close()
+		}
+	})
+}
+
+func arrivedAt(conn net.Conn, want netip.Addr) bool {
+	ap, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	return err == nil && ap.Addr().Unmap() == want
+}
+
+func (c *front) serveWay(ctx context.Context, way Way) (handedOn bool) {
+	switch way {
+	case TransparentTLS:
+		c.transparentTLS(ctx)
+		return false
+	case TransparentHTTP:
+		c.entry = transparentHTTP
+	}
+	return c.serve(ctx)
+}
+
+// overCap turns a connection away without serving it.
+func (s *Server) overCap(conn net.Conn) {
+	f := s.newFlow(ask{port: -1})
+	r := policy.Ruling{Decision: egress.Deny, Source: policy.Limit, Cause: "too many connections from this sandbox at once",
+		Hint: "close some and try again"}
+	f.verdict(r, 503)
+	conn.SetDeadline(time.Now().Add(time.Second))
+	conn.Write(refusalAnswer(f, r, 503, false))
+	conn.Close()
+}
+
+// via says how requests leave.
+func (s *Server) via() string { return "direct" }
