@@ -8,6 +8,7 @@ import (
 
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/hclconf"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/hclspec"
 )
 
 // ConfigError lists everything that is wrong with a config block.
@@ -43,6 +44,21 @@ type Scope struct {
 // config is what a job file parser leaves: nested blocks, and object literals, are lists of
 // maps. The error is a [ConfigError] where the job is at fault.
 func (p *Plugin) EncodeTaskConfig(ctx context.Context, config map[string]any, s Scope) ([]byte, error) {
+	schema, err := p.taskSchema(ctx)
+	if err != nil {
+		return nil, err
+	}
+	attributes := p.NodeAttributes()
+	vars := hclconf.Scope{Env: s.Env, Node: s.Node.Facts(), Attr: attributes, Meta: s.Node.Meta}.Variables()
+	data, err := hclconf.Msgpack(schema, config, vars)
+	if err != nil {
+		return nil, configError("task config", err)
+	}
+	return data, nil
+}
+
+// taskSchema asks for the schema of config blocks, as a client does for every task.
+func (p *Plugin) taskSchema(ctx context.Context) (*hclspec.Spec, error) {
 	inst, err := p.instance(ctx)
 	if err != nil {
 		return nil, err
@@ -57,11 +73,5 @@ func (p *Plugin) EncodeTaskConfig(ctx context.Context, config map[string]any, s 
 	if trap, err := checkSchema(answer.GetSpec()); err != nil {
 		p.breaches.add(trap, "TaskConfigSchema", err.Error())
 	}
-	attributes := p.NodeAttributes()
-	vars := hclconf.Scope{Env: s.Env, Node: s.Node.Facts(), Attr: attributes, Meta: s.Node.Meta}.Variables()
-	data, err := hclconf.Msgpack(answer.GetSpec(), config, vars)
-	if err != nil {
-		return nil, configError("task config", err)
-	}
-	return data, nil
+	return answer.GetSpec(), nil
 }

@@ -96,10 +96,6 @@ func (p *Plugin) letGo() *instance {
 	return inst
 }
 
-// codeGrace is how long a call that failed with a dead plugin's code waits for the process to
-// be gone before it takes the code for an ordinary error.
-const codeGrace = 3 * time.Second
-
 // settle gives a failed call its meaning. Unavailable and Canceled may mean that the plugin
 // died; from one that lives they are ordinary errors that cost every caller three seconds.
 func (p *Plugin) settle(ctx context.Context, inst *instance, call string, err error) error {
@@ -112,7 +108,7 @@ func (p *Plugin) settle(ctx context.Context, inst *instance, call string, err er
 		return ErrPluginGone
 	case <-ctx.Done():
 		return err
-	case <-time.After(codeGrace):
+	case <-time.After(p.codeGrace):
 		p.breaches.add(TrapCode, call, err.Error())
 		return err
 	}

@@ -16,10 +16,11 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire"
 )
 
-// memoryLauncher serves the plugin inside this process, over a pipe in memory, with the limits
-// and guards of a real plugin process.
+// memoryLauncher serves the plugin inside this process, over a pipe in memory. With
+// wire.NewGRPCServer it has the limits and guards of a real plugin process.
 type memoryLauncher struct {
 	newServer func(hclog.Logger) wire.Server
+	newGRPC   func() *grpc.Server
 	log       hclog.Logger
 }
 
@@ -27,7 +28,7 @@ const memoryPipeBytes = 1 << 20
 
 func (l *memoryLauncher) start() (*instance, error) {
 	server := l.newServer(l.log)
-	srv := wire.NewGRPCServer()
+	srv := l.newGRPC()
 	wire.Register(srv, server)
 	pipe := bufconn.Listen(memoryPipeBytes)
 	exited := make(chan struct{})

@@ -39,6 +39,12 @@ type Plugin struct {
 	info     Info
 	config   []byte // the operator's configuration, encoded
 
+	// codeGrace is how long a call that failed with a dead plugin's code waits for the process
+	// to be gone before it takes the code for an ordinary error.
+	codeGrace time.Duration
+	// stopRetries are the pauses after a StopTask that failed.
+	stopRetries []time.Duration
+
 	life context.Context // ends with Close or Detach
 	end  context.CancelFunc
 	care sync.WaitGroup // the goroutines that look after the plugin
@@ -64,13 +70,19 @@ func Launch(ctx context.Context, o Options) (*Plugin, error) {
 // when its process would end.
 func InMemory(ctx context.Context, newServer func(hclog.Logger) wire.Server, o Options) (*Plugin, error) {
 	p := newPlugin(o)
-	p.launcher = &memoryLauncher{newServer: newServer, log: p.log}
+	p.launcher = &memoryLauncher{newServer: newServer, newGRPC: wire.NewGRPCServer, log: p.log}
 	return p.bring(ctx)
 }
 
 func newPlugin(o Options) *Plugin {
 	o = o.withDefaults()
-	p := &Plugin{opts: o, log: o.logger(), breaches: &breachLog{notify: o.OnBreach}, changed: make(chan struct{})}
+	p := &Plugin{
+		opts: o, log: o.logger(), breaches: &breachLog{notify: o.OnBreach}, changed: make(chan struct{}),
+		codeGrace: 3 * time.Second,
+		stopRetries: []time.Duration{
+			5 * time.Second, 20 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute,
+		},
+	}
 	p.node = newNodeState(o.Node.Attributes)
 	p.life, p.end = context.WithCancel(context.Background())
 	return p
