@@ -27,5 +27,12 @@ type Engine interface {
 	ListSandboxes(ctx context.Context) ([]EngineSandbox, error)
 }
 
+// VolumeChecker is an optional power of an Engine: does a volume exist? With
+// it a Create that fails takes back a workspace it made; without it an empty
+// workspace stays, since removing one that was there before is the worse fault.
+type VolumeChecker interface {
+	VolumePresent(ctx context.Context, name string) (bool, error)
+}
+
 // EngineSandbox is one sandbox as the substrate lists it.
 type EngineSandbox = runner.Listed

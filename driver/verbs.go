@@ -1,0 +1,168 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// find looks a session's sandbox up. A false without an error means that the
+// engine says there is none.
+func (d *Docker) find(ctx context.Context, id string) (EngineSandbox, bool, error) {
+	all, err := d.engine.ListSandboxes(ctx)
+	if err != nil {
+		return EngineSandbox{}, false, fmt.Errorf("session %q: %w", id, err)
+	}
+	for _, l := range all {
+		if _, ours := l.Labels[d.opts.Label]; ours && l.Ref == id {
+			return l, true, nil
+		}
+	}
+	return EngineSandbox{}, false, nil
+}
+
+func stateOf(l EngineSandbox) State {
+	if l.Running && !l.Suspended {
+		return StateRunning
+	}
+	return StateSuspended
+}
+
+// Inspect reports a session's state; see Driver.
+func (d *Docker) Inspect(ctx context.Context, id string) (Handle, error) {
+	l, found, err := d.find(ctx, id)
+	switch {
+	case err != nil:
+		return Handle{}, err
+	case !found:
+		return Handle{ID: id, State: StateGone}, nil
+	}
+	return Handle{ID: id, State: stateOf(l)}, nil
+}
+
+// Suspend freezes a session (warm), which keeps its slot, or stops it (cold),
+// which frees it. What is suspended that far already is left alone.
+func (d *Docker) Suspend(ctx context.Context, id string, warm bool) error {
+	l, found, err := d.find(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return noSession(id)
+	case !l.Running, warm && l.Suspended:
+		return nil
+	case warm:
+		err = d.engine.Pause(ctx, id)
+	default:
+		err = d.engine.Park(ctx, id)
+	}
+	if err != nil {
+		return fmt.Errorf("suspend session %q: %w", id, err)
+	}
+	return nil
+}
+
+// Resume brings a session back under the same id. One that was stopped needs
+// a slot again and is refused when there is none.
+func (d *Docker) Resume(ctx context.Context, id string) error {
+	l, found, err := d.find(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return noSession(id)
+	case !l.Running:
+		release, rerr := d.slots.reserve(ctx, d.engine, id)
+		if rerr != nil {
+			return fmt.Errorf("resume session %q: %w", id, rerr)
+		}
+		defer release()
+		err = d.engine.Start(ctx, id)
+	case l.Suspended:
+		err = d.engine.Unpause(ctx, id)
+	}
+	if err != nil {
+		return fmt.Errorf("resume session %q: %w", id, err)
+	}
+	return nil
+}
+
+// Snapshot is not in this version: an image of a container keeps the values
+// of its environment in more places than the one that can be blanked.
+func (d *Docker) Snapshot(_ context.Context, id, _ string, _ []string) (Snapshot, error) {
+	return Snapshot{}, fmt.Errorf("session %q: Snapshot: %w in this version", id, runner.ErrUnsupported)
+}
+
+// Prepull fetches an image ahead of need.
+func (d *Docker) Prepull(ctx context.Context, ref string) error {
+	if ref == "" {
+		return fmt.Errorf("prepull: %w: no image named", runner.ErrInvalid)
+	}
+	if err := d.engine.Pull(ctx, ref); err != nil {
+		return fmt.Errorf("prepull %s: %w", ref, err)
+	}
+	return nil
+}
+
+// DestroyContainer removes a session's sandbox and nothing else.
+func (d *Docker) DestroyContainer(ctx context.Context, id string) error {
+	if err := d.engine.KillSandbox(ctx, id); err != nil && !errors.Is(err, runner.ErrNotFound) {
+		return fmt.Errorf("destroy session %q: %w", id, err)
+	}
+	return nil
+}
+
+// Destroy removes a session's sandbox and its workspace. Whose workspace that
+// is stands on the sandbox alone, so it is read before anything is removed; of
+// a sandbox that is gone already nothing is left to remove.
+func (d *Docker) Destroy(ctx context.Context, id string) error {
+	l, found, err := d.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := d.DestroyContainer(ctx, id); err != nil {
+		return err
+	}
+	if !found {
+		return nil
+	}
+	return d.RemoveWorkspace(ctx, l.Labels[d.opts.Label])
+}
+
+// RemoveWorkspace removes the workspace of a session by its id; see Driver.
+func (d *Docker) RemoveWorkspace(ctx context.Context, sessionID string) error {
+	volume := WorkspaceVolume(sessionID)
+	if volume == "" {
+		return nil
+	}
+	if err := d.engine.RemoveVolume(ctx, volume); err != nil && !errors.Is(err, runner.ErrNotFound) {
+		return fmt.Errorf("workspace of session %q: %w", sessionID, err)
+	}
+	return nil
+}
+
+// Capacity counts occupied slots and all of them.
+func (d *Docker) Capacity(ctx context.Context) (used, total int, err error) {
+	all, err := d.engine.ListSandboxes(ctx)
+	if err != nil {
+		return 0, d.opts.TotalSlots, fmt.Errorf("capacity: %w", err)
+	}
+	return d.slots.used(all), d.opts.TotalSlots, nil
+}
+
+// List returns every session in any state.
+func (d *Docker) List(ctx context.Context) ([]Listed, error) {
+	all, err := d.engine.ListSandboxes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	var out []Listed
+	for _, l := range all {
+		if session, ours := l.Labels[d.opts.Label]; ours {
+			out = append(out, Listed{SessionID: session, Handle: Handle{ID: l.Ref, State: stateOf(l)}})
+		}
+	}
+	return out, nil
+}
