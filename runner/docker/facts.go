@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/system"
+	"golang.org/x/sys/unix"
 )
 
 // factsLife is how long what the engine says of itself is believed. Runtimes
@@ -41,6 +43,8 @@ type hostFacts struct {
 	DiskQuota bool
 	// KVMGroup is the group of /dev/kvm, -1 without one.
 	KVMGroup int
+	// MaxNofile is how many open files a process may be allowed here; 0 is unknown.
+	MaxNofile int64
 }
 
 // isolatedGateway: the engine can leave a bridge without an address of the host's.
@@ -71,7 +75,7 @@ func (r *Runner) facts(ctx context.Context) (hostFacts, error) {
 		return hostFacts{}, fmt.Errorf("mounts of the host: %w", err)
 	}
 	f := factsOf(info, string(mounts))
-	f.KVMGroup = kvmGroup()
+	f.KVMGroup, f.MaxNofile = kvmGroup(), maxNofile(r.opts.Endpoint)
 	r.engine.facts, r.engine.until = f, time.Now().Add(factsLife)
 	return f, nil
 }
@@ -175,6 +179,23 @@ func goArch(machine string) string {
 		return "arm"
 	}
 	return machine
+}
+
+// maxNofile is the lower of our own hard limit and the engine's: where neither
+// may raise it, a container that wants more does not start.
+func maxNofile(endpoint string) int64 {
+	limit := int64(0)
+	lower := func(pid int) {
+		var l unix.Rlimit
+		if unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &l) == nil && l.Max < math.MaxInt64 && (limit == 0 || int64(l.Max) < limit) {
+			limit = int64(l.Max)
+		}
+	}
+	lower(os.Getpid())
+	if pid := enginePid(endpoint); pid > 0 {
+		lower(pid)
+	}
+	return limit
 }
 
 func kvmGroup() int {

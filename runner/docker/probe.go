@@ -95,7 +95,7 @@ func (r *Runner) refresh(s subject, key string, host hostFacts) {
 // classState is what is known of a class; err says why it does not work.
 type classState struct {
 	subject // without a runtime when none is registered
-	err error
+	err     error
 }
 
 // findingsOf puts what was found into the contract's words. bridgeFilter says

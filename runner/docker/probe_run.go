@@ -105,7 +105,7 @@ type probeInput struct {
 func probeConfig(in probeInput) containerConfig {
 	h := hardened(in.Runtime, in.Host)
 	pids := hostPids(512, in.Class)
-	h.Resources = container.Resources{Memory: 512 * mib, MemorySwap: 512 * mib, PidsLimit: &pids, Ulimits: ulimits(nil)}
+	h.Resources = container.Resources{Memory: 512 * mib, MemorySwap: 512 * mib, PidsLimit: &pids, Ulimits: ulimits(nil, in.Host)}
 	h.ReadonlyRootfs = true
 	h.LogConfig = rotated("1m", 1)
 	if inFamily(in.Runtime, familyKrun) {
@@ -171,8 +171,8 @@ func (r *Runner) readLogs(ctx context.Context, id string) (stdout, stderr string
 	return o.String(), e.String(), nil
 }
 
-// netTimeout is long enough for a kernel to find that nobody holds an address.
-const netTimeout = 5 * time.Second
+// netTimeout is many times what an answer from this very host takes.
+const netTimeout = 2 * time.Second
 
 // maxTargets bounds the host's own addresses that are tried.
 const maxTargets = 64

@@ -83,7 +83,7 @@ func agentResources(r runner.Resources, t runner.TaskProcess, class types.Confin
 		MemorySwap:        r.MemoryMiB * mib,
 		MemoryReservation: t.MemoryReservationMiB * mib,
 		PidsLimit:         &pids,
-		Ulimits:           ulimits(t.Ulimits),
+		Ulimits:           ulimits(t.Ulimits, host),
 	}
 }
 
@@ -98,7 +98,8 @@ func hostPids(limit int64, class types.ConfinementClass) int64 {
 }
 
 // ulimits are the task's, and the substrate's where the task says nothing.
-func ulimits(task []runner.Ulimit) []*container.Ulimit {
+// The substrate's stay within what this host allows.
+func ulimits(task []runner.Ulimit, host hostFacts) []*container.Ulimit {
 	var out []*container.Ulimit
 	named := false
 	for _, u := range task {
@@ -107,6 +108,9 @@ func ulimits(task []runner.Ulimit) []*container.Ulimit {
 	}
 	if !named {
 		d := defaultNofile
+		if host.MaxNofile > 0 {
+			d.Soft, d.Hard = min(d.Soft, host.MaxNofile), min(d.Hard, host.MaxNofile)
+		}
 		out = append(out, &units.Ulimit{Name: d.Name, Soft: d.Soft, Hard: d.Hard})
 	}
 	return out

@@ -58,7 +58,7 @@ func sidecarConfig(in sidecarInput) containerConfig {
 	h.Mounts = append(h.Mounts, bind(in.Control, ControlMount, true, ""))
 	h.Resources = container.Resources{
 		Memory: sidecarMemory, MemorySwap: sidecarMemory, PidsLimit: &pids, NanoCPUs: sidecarCPU,
-		Ulimits: ulimits(nil),
+		Ulimits: ulimits(nil, in.Host),
 	}
 	// It has two legs and is no router.
 	h.Sysctls["net.ipv4.ip_forward"] = "0"

@@ -85,19 +85,28 @@ func (r *Runner) runOf(ctx context.Context, ref string) (uuid.UUID, error) {
 }
 
 // stopOwned stops the container of that name in the given way if it is ours
-// and runs. A paused one is thawed first: under gVisor it could not be killed.
+// and runs.
 func (r *Runner) stopOwned(ctx context.Context, name string, stop func(context.Context, string) error) error {
 	c, err := r.inspectContainer(ctx, name)
 	if err != nil {
 		return goneIsNil(err)
 	}
-	if !r.owns(c.Name, c.Config.Labels) || c.State == nil || !c.State.Running {
+	if !r.owns(c.Name, c.Config.Labels) {
 		return nil // the removal that follows says what it thinks of a stranger
+	}
+	return r.halt(ctx, c, stop)
+}
+
+// halt stops a container of ours that runs. A paused one is thawed first:
+// under gVisor it could not be killed.
+func (r *Runner) halt(ctx context.Context, c container.InspectResponse, stop func(context.Context, string) error) error {
+	if c.State == nil || !c.State.Running {
+		return nil
 	}
 	if err := r.thaw(ctx, c); err != nil {
 		return err
 	}
-	err = goneIsNil(stop(ctx, c.ID))
+	err := goneIsNil(stop(ctx, c.ID))
 	if err != nil && strings.Contains(err.Error(), "is not running") {
 		return nil
 	}
@@ -120,20 +129,24 @@ func (r *Runner) thaw(ctx context.Context, c container.InspectResponse) error {
 
 // removeSidecar lets the sidecar hand over its last records, then removes it.
 func (r *Runner) removeSidecar(ctx context.Context, run uuid.UUID) error {
-	name := ProxyName(run)
-	err := r.stopOwned(ctx, name, func(ctx context.Context, id string) error {
+	return r.remove(ctx, ProxyName(run), func(ctx context.Context, id string) error {
 		c, cancel := context.WithTimeout(ctx, sidecarGrace+callTimeout)
 		defer cancel()
 		secs := int(sidecarGrace / time.Second)
 		return wrap("stop", r.api.ContainerStop(c, id, container.StopOptions{Timeout: &secs}))
 	})
-	return errors.Join(err, r.removeOwned(ctx, name))
 }
 
 // removeOwned removes the container of that name, whatever its state, and its
 // anonymous volumes. One that is gone is nil; one that is not ours stays, and
 // is an error.
 func (r *Runner) removeOwned(ctx context.Context, name string) error {
+	return r.remove(ctx, name, nil)
+}
+
+// remove is removeOwned after a stop in the given way, nil for none. A stop
+// that fails does not keep the container.
+func (r *Runner) remove(ctx context.Context, name string, stop func(context.Context, string) error) error {
 	c, err := r.inspectContainer(ctx, name)
 	if err != nil {
 		return goneIsNil(err)
@@ -141,16 +154,27 @@ func (r *Runner) removeOwned(ctx context.Context, name string) error {
 	if !r.owns(c.Name, c.Config.Labels) {
 		return fmt.Errorf("container %s was not made by this instance and is left alone: %w", name, runner.ErrDenied)
 	}
+	// Removed while paused, a gVisor container would leave processes behind.
 	if err := r.thaw(ctx, c); err != nil {
 		return err
 	}
+	if stop != nil && c.State != nil {
+		c.State.Paused = false
+		err = r.halt(ctx, c, stop)
+	}
 	rctx, cancel := call(ctx)
 	defer cancel()
-	err = goneIsNil(wrap("remove "+name, r.api.ContainerRemove(rctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})))
-	if err != nil && strings.Contains(err.Error(), "already in progress") {
-		return r.awaitGone(rctx, c.ID)
+	rerr := goneIsNil(wrap("remove "+name, r.api.ContainerRemove(rctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})))
+	if rerr != nil && strings.Contains(rerr.Error(), "already in progress") {
+		rerr = r.awaitGone(rctx, c.ID)
 	}
-	return err
+	if rerr == nil && err != nil {
+		r.opts.Log.Warn("container removed without having been stopped in order", "container", name, "error", err)
+	}
+	if rerr != nil {
+		return errors.Join(err, rerr)
+	}
+	return nil
 }
 
 // awaitGone waits for a removal that somebody else has begun.

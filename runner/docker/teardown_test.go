@@ -1,0 +1,166 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/network"
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+func (w *fakeWorld) made(t *testing.T) (ref string, run uuid.UUID) {
+	t.Helper()
+	spec := fakeSpec()
+	sb, err := w.CreateSandbox(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sb.Ref, spec.RunID
+}
+
+// R53, R55: the agent goes first, the sidecar gets time to hand over its
+// records, and a paused agent is thawed before anything (K11).
+func TestR55TeardownOrder(t *testing.T) {
+	w := newFakeWorld(t)
+	ref, run := w.made(t)
+	agent := w.engine.find(ref)
+	agent.State.Running, agent.State.Paused = true, true
+	w.engine.calls = nil
+	if err := w.KillSandbox(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"ContainerInspect agent", "ContainerUnpause agent", "ContainerKill agent",
+		"ContainerInspect agent", "ContainerRemove agent",
+		"ContainerInspect proxy", "ContainerStop proxy", "ContainerRemove proxy",
+		"NetworkList", "NetworkRemove",
+	}
+	if !slices.Equal(w.engine.calls, want) {
+		t.Errorf("calls %q\nwant %q", w.engine.calls, want)
+	}
+	w.nothingLeft(t, run)
+}
+
+// R53: Stop gives the agent its stop signal; an id is taken as a ref too (R26).
+func TestR53StopByID(t *testing.T) {
+	w := newFakeWorld(t)
+	ref, run := w.made(t)
+	c := w.engine.find(ref)
+	c.State.Running = true
+	w.engine.calls = nil
+	if err := w.StopSandbox(t.Context(), c.ID); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(w.engine.calls, "ContainerStop agent") || slices.Contains(w.engine.calls, "ContainerKill agent") {
+		t.Errorf("calls %q", w.engine.calls)
+	}
+	w.nothingLeft(t, run)
+}
+
+// C8, C21: what is gone is gone, by name and by id.
+func TestC8GoneIsNil(t *testing.T) {
+	w := newFakeWorld(t)
+	for _, ref := range []string{AgentName(uuid.New()), "0123456789ab"} {
+		if err := errors.Join(w.KillSandbox(t.Context(), ref), w.StopSandbox(t.Context(), ref)); err != nil {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+}
+
+// R54, B8: an agent removed by hand does not hide its sidecar and network.
+func TestB8AgentRemovedByHand(t *testing.T) {
+	w := newFakeWorld(t)
+	ref, run := w.made(t)
+	delete(w.engine.containers, w.engine.find(ref).ID)
+	if err := w.KillSandbox(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
+	w.nothingLeft(t, run)
+}
+
+// R55: a stranger on the network is put off it.
+func TestR55StrangerOnTheNetwork(t *testing.T) {
+	w := newFakeWorld(t)
+	ref, run := w.made(t)
+	id := networkIDs(w.engine, networkPrefix)[0]
+	w.engine.networks[id].Containers["stranger"] = network.EndpointResource{Name: "stranger"}
+	if err := w.KillSandbox(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(w.engine.calls, "NetworkDisconnect") {
+		t.Error("not disconnected")
+	}
+	w.nothingLeft(t, run)
+}
+
+// Invariant 8, B12: an engine that fails is an error, the run is not forgotten,
+// and the next attempt finishes.
+func TestB12EngineFailsDuringTeardown(t *testing.T) {
+	probe := newFakeWorld(t)
+	ref, _ := probe.made(t)
+	probe.engine.find(ref).State.Running = true
+	probe.engine.calls = nil
+	if err := probe.KillSandbox(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= len(probe.engine.calls); n++ {
+		w := newFakeWorld(t)
+		ref, run := w.made(t)
+		w.engine.find(ref).State.Running = true
+		w.engine.calls = nil
+		w.engine.before = func(i int, _ string) error {
+			if i == n {
+				return fmt.Errorf("made to fail: %w", errdefs.ErrUnavailable)
+			}
+			return nil
+		}
+		err := w.KillSandbox(t.Context(), ref)
+		failed := w.engine.calls[n-1]
+		w.engine.before = nil
+		if failed != "ContainerStop proxy" { // the removal that follows makes that good
+			if !errors.Is(err, runner.ErrUnavailable) {
+				t.Errorf("call %d (%s): %v", n, failed, err)
+			}
+			if _, err := w.dir.LoadRecord(run); err != nil {
+				t.Errorf("call %d (%s): the run was forgotten: %v", n, failed, err)
+			}
+		}
+		if err := w.KillSandbox(t.Context(), ref); err != nil {
+			t.Errorf("after call %d (%s) failed: %v", n, failed, err)
+		}
+		w.nothingLeft(t, run)
+	}
+}
+
+// R27: a caller that is gone does not keep the undo from running; here the
+// engine's answer to the undo is kept from being lost, too.
+func TestR27UndoErrorsAreJoined(t *testing.T) {
+	w := newFakeWorld(t)
+	spec := fakeSpec()
+	boom, stuck := errors.New("boom"), errors.New("stuck")
+	w.engine.before = func(_ int, call string) error {
+		switch call {
+		case "ContainerCreate agent":
+			return boom
+		case "ContainerRemove proxy":
+			return stuck
+		}
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := w.CreateSandbox(ctx, spec)
+	if !errors.Is(err, boom) || !errors.Is(err, stuck) {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := w.dir.LoadRecord(spec.RunID); errors.Is(err, fs.ErrNotExist) {
+		t.Error("forgotten although the sidecar is still there")
+	}
+}
