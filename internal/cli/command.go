@@ -24,6 +24,7 @@ type command struct {
 // commands are all there is, in the order of the help text.
 func commands() []*command {
 	return []*command{
+		runCommand,
 		versionCommand,
 		helpCommand,
 		keeperCommand,

@@ -39,9 +39,9 @@ type Env struct {
 	ServePlugin func() error
 	// Keeper runs the node's output keeper with the arguments after "keeper".
 	Keeper func(ctx context.Context, args []string) error
-	// Purge removes what the installation with this data dir has on the engine
-	// and no task: networks and images that tasks share. run calls it for the
-	// private data dir of a run, once the plugin has ended.
+	// Purge ends whatever the installation with these plugin options has on this
+	// machine: objects on the engine, those that tasks share among them, and its
+	// keeper. run calls it for a data dir of its own, once the plugin has ended.
 	Purge func(ctx context.Context, config map[string]any) error
 }
 

@@ -30,11 +30,15 @@ func newPrinter(stdout, stderr io.Writer, names []string) *printer {
 	return p
 }
 
-// event tells on stderr what happens to a task. The text may stem from a
-// sandbox, so nothing in it reaches the terminal as a control sequence.
+// event tells on stderr what happens to a task, or with "" to the run. The text
+// may stem from a sandbox, so nothing in it reaches the terminal as a control
+// sequence; only its line ends are what they are.
 func (p *printer) event(task, format string, args ...any) {
-	text := printable(fmt.Sprintf(format, args...))
-	p.write(p.err, fmt.Appendf(nil, "%-*s * %s\n", p.width, task, text))
+	var lines []byte
+	for line := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
+		lines = fmt.Appendf(lines, "%-*s * %s\n", p.width, task, printable(line))
+	}
+	p.write(p.err, lines)
 }
 
 func (p *printer) write(w io.Writer, line []byte) {

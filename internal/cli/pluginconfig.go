@@ -44,15 +44,15 @@ func parsePluginConfig(src []byte) (map[string]any, error) {
 	var labels []string
 	config := map[string]any{}
 	found := false
-	for _, block := range maps(plugins) {
+	for _, block := range objects(plugins) {
 		for label, body := range block {
 			labels = append(labels, label)
 			if label != pluginName {
 				continue
 			}
 			found = true
-			for _, b := range maps(body) {
-				for _, c := range maps(b["config"]) {
+			for _, b := range objects(body) {
+				for _, c := range objects(b["config"]) {
 					config = c // as in an agent, the last one holds
 				}
 			}
@@ -65,8 +65,8 @@ func parsePluginConfig(src []byte) (map[string]any, error) {
 	return config, nil
 }
 
-// maps gives the maps in a value of HCL 1, where every object is a list.
-func maps(v any) []map[string]any {
+// objects gives the maps in a value of HCL 1, where every object is a list.
+func objects(v any) []map[string]any {
 	switch v := v.(type) {
 	case []map[string]any:
 		return v

@@ -39,7 +39,7 @@ func (r *restarter) decide(success, recoverable bool) next {
 		return next{why: "the task ended well"}
 	}
 	if !recoverable {
-		return next{failed: true, why: "trying again would not help"}
+		return next{failed: true, why: "the error is permanent, so it is not started again"}
 	}
 	if now := time.Now(); now.Sub(r.began) > r.policy.Interval {
 		r.began, r.count = now, 0

@@ -74,9 +74,9 @@ func (r *runner) finish(n next) {
 	switch {
 	case n.failed:
 		r.event("Failed: %s", n.why)
-		r.g.end(fmt.Sprintf("stopping the other tasks, because %s failed", r.task.Name), false)
+		r.g.endOthers(r.task.Name + " failed")
 	case r.task.Leader:
-		r.g.end(fmt.Sprintf("stopping the other tasks, because their leader %s ended", r.task.Name), false)
+		r.g.endOthers("their leader " + r.task.Name + " ended")
 	}
 	if !n.failed {
 		r.onceReady.Do(func() { close(r.ready) })
@@ -102,11 +102,6 @@ func (r *runner) once(stop context.Context, recoverable *bool) (Exit, error) {
 		r.event("Lost: %v", err)
 	} else {
 		r.event("Terminated: %v", exit)
-	}
-	bounded, cancel := context.WithTimeout(r.g.base, patience)
-	defer cancel()
-	if cerr := p.Close(bounded); cerr != nil {
-		r.event("Clean-up failed: %v", cerr)
 	}
 	return exit, err
 }
@@ -151,9 +146,9 @@ func (r *runner) stop(p Process, ended <-chan end) (end, bool) {
 	if r.g.killed.Err() != nil {
 		return end{}, false
 	}
-	r.event("Killing: %s to end by itself", r.task.KillTimeout)
+	r.event("Killing")
 	stopped := make(chan error, 1)
-	go func() { stopped <- p.Stop(r.g.killed, r.task.KillTimeout, r.task.KillSignal) }()
+	go func() { stopped <- p.Stop(r.g.killed) }()
 	var late <-chan time.Time
 	for {
 		select {

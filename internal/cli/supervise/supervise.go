@@ -36,16 +36,14 @@ func (e Exit) String() string {
 
 // Process is one run of a task.
 type Process interface {
-	// Wait returns once the process has ended.
+	// Wait returns once the process has ended, its output is printed and nothing
+	// is left of it.
 	Wait(ctx context.Context) (Exit, error)
-	// Stop asks it to end by a signal ("" is the driver's own choice) and makes
-	// it end after the timeout. It returns when it has ended.
-	Stop(ctx context.Context, timeout time.Duration, signal string) error
+	// Stop asks it to end and makes it end after the task's kill timeout. It
+	// returns when it has ended.
+	Stop(ctx context.Context) error
 	// Kill makes it end at once.
 	Kill(ctx context.Context) error
-	// Close removes what the run has left and returns when its output is
-	// printed. It is called once, after the end.
-	Close(ctx context.Context) error
 }
 
 // Result is the last that is known of a task.
@@ -65,7 +63,7 @@ type Result struct {
 type Options struct {
 	Tasks []jobfile.Task
 	Batch bool
-	// Start starts a task. It may be called anew after the run before was closed.
+	// Start starts a task. It is called anew when the run before has ended.
 	Start func(ctx context.Context, t jobfile.Task) (Process, error)
 	// Recoverable tells whether an error of Start is worth another attempt.
 	Recoverable func(error) bool
@@ -179,6 +177,16 @@ func (g *Group) end(why string, user bool) {
 		g.Event("", why)
 	}
 	cancel()
+}
+
+// endOthers stops the tasks of the current phase because of one of them.
+func (g *Group) endOthers(why string) {
+	if len(g.runners) == 1 {
+		why = ""
+	} else {
+		why = "Stopping the other tasks, because " + why
+	}
+	g.end(why, false)
 }
 
 func (g *Group) byUser() bool {

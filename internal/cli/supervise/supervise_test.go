@@ -35,7 +35,6 @@ type machine struct {
 
 	mu    sync.Mutex
 	runs  map[string]int
-	open  int
 	diary []string
 }
 
@@ -62,9 +61,6 @@ func (m *machine) start(ctx context.Context, t jobfile.Task) (Process, error) {
 		return nil, s[n].startErr
 	}
 	m.note("start %s", t.Name)
-	m.mu.Lock()
-	m.open++
-	m.mu.Unlock()
 	p := &process{m: m, name: t.Name, step: s[n], ended: make(chan struct{})}
 	if p.step.lasts > 0 {
 		time.AfterFunc(p.step.lasts, func() { p.end(p.step.exit) })
@@ -94,8 +90,8 @@ func (p *process) Wait(context.Context) (Exit, error) {
 	return p.exit, p.step.waitErr
 }
 
-func (p *process) Stop(ctx context.Context, timeout time.Duration, signal string) error {
-	p.m.note("stop %s %s %s", p.name, timeout, signal)
+func (p *process) Stop(ctx context.Context) error {
+	p.m.note("stop %s", p.name)
 	if p.step.stopErr != nil {
 		return p.step.stopErr
 	}
@@ -104,7 +100,7 @@ func (p *process) Stop(ctx context.Context, timeout time.Duration, signal string
 		return nil
 	}
 	select {
-	case <-time.After(timeout):
+	case <-time.After(5 * time.Second):
 		p.end(Exit{Code: 137, Signal: 9})
 		return nil
 	case <-ctx.Done():
@@ -120,16 +116,9 @@ func (p *process) Kill(context.Context) error {
 	return nil
 }
 
-func (p *process) Close(context.Context) error {
-	p.m.mu.Lock()
-	p.m.open--
-	p.m.mu.Unlock()
-	return nil
-}
-
 func task(name, hook string) jobfile.Task {
 	t := jobfile.Task{
-		Name: name, KillTimeout: 5 * time.Second, KillSignal: "SIGINT",
+		Name:    name,
 		Restart: jobfile.Restart{Attempts: 1, Interval: time.Minute, Delay: 2 * time.Second, Mode: "fail"},
 	}
 	if hook, sidecar := strings.CutSuffix(hook, " sidecar"); hook != "" {
@@ -201,7 +190,7 @@ func TestGroup(t *testing.T) {
 			},
 			want: "main 0, post 0, clean 0, pre 0, side 143 victim",
 			diary: []string{"start pre", "start side", "end pre 0", "start main", "start post", "end post 0", "end main 0",
-				"stop side 5s SIGINT", "end side 143", "start clean", "end clean 0"},
+				"stop side", "end side 143", "start clean", "end clean 0"},
 		},
 		"a failed prestart task stops all, poststop runs": {
 			tasks:   []jobfile.Task{once(task("pre", "prestart")), task("side", "prestart sidecar"), task("main", ""), task("clean", "poststop")},
@@ -231,7 +220,7 @@ func TestGroup(t *testing.T) {
 		"stop": {
 			tasks: []jobfile.Task{task("a", ""), task("clean", "poststop")}, scripts: map[string]script{"a": {{}}, "clean": ends(0)},
 			act:  func(g *Group) { time.Sleep(s); g.Stop("interrupted") },
-			want: "a 143, clean 0", diary: []string{"start a", "stop a 5s SIGINT", "end a 143", "start clean", "end clean 0"},
+			want: "a 143, clean 0", diary: []string{"start a", "stop a", "end a 143", "start clean", "end clean 0"},
 		},
 		"stop before it began": {
 			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {{}}},
@@ -245,22 +234,22 @@ func TestGroup(t *testing.T) {
 		"stop while a start is under way": {
 			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {{startTime: 10 * s}}},
 			act:  func(g *Group) { time.Sleep(s); g.Stop("interrupted") },
-			want: "a 143", diary: []string{"start a", "stop a 5s SIGINT", "end a 143"},
+			want: "a 143", diary: []string{"start a", "stop a", "end a 143"},
 		},
 		"stop of a deaf task": {
 			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {{deaf: true}}},
 			act:  func(g *Group) { time.Sleep(s); g.Stop("interrupted") },
-			want: "a 137", diary: []string{"start a", "stop a 5s SIGINT", "end a 137"},
+			want: "a 137", diary: []string{"start a", "stop a", "end a 137"},
 		},
 		"stop that fails is followed by a kill": {
 			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {{stopErr: errors.New("no")}}},
 			act:  func(g *Group) { time.Sleep(s); g.Stop("interrupted") },
-			want: "a 137", diary: []string{"start a", "stop a 5s SIGINT", "kill a", "end a 137"},
+			want: "a 137", diary: []string{"start a", "stop a", "kill a", "end a 137"},
 		},
 		"kill of a deaf task": {
 			tasks: []jobfile.Task{task("a", ""), task("clean", "poststop")}, scripts: map[string]script{"a": {{deaf: true}}, "clean": ends(0)},
 			act:  func(g *Group) { time.Sleep(s); g.Stop("interrupted"); time.Sleep(s); g.Kill() },
-			want: "a 137", diary: []string{"start a", "stop a 5s SIGINT", "kill a", "end a 137"},
+			want: "a 137", diary: []string{"start a", "stop a", "kill a", "end a 137"},
 		},
 		"kill while a start is under way": {
 			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {{startTime: time.Hour}}},
@@ -294,9 +283,6 @@ func TestGroup(t *testing.T) {
 				}
 				if got := show(g.Run()); got != want {
 					t.Errorf("results %q, want %q", got, want)
-				}
-				if m.open != 0 {
-					t.Errorf("%d runs were not closed", m.open)
 				}
 				time.Sleep(2 * time.Hour) // let what was left behind come to its end
 				m.mu.Lock()

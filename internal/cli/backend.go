@@ -1,0 +1,282 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"regexp"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/cli/supervise"
+	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host/taskenv"
+)
+
+// backend is a plugin with an allocation for one group: what a run drives.
+type backend interface {
+	// start starts a task; its output goes to the two writers.
+	start(ctx context.Context, t jobfile.Task, stdout, stderr io.Writer) (supervise.Process, error)
+	// exec runs a command in a task that runs.
+	exec(ctx context.Context, task string, argv []string, stdout, stderr io.Writer) (int, error)
+	// taskDir is a task's directory; "" when it was never prepared.
+	taskDir(task string) string
+	// allocDir is the allocation's directory.
+	allocDir() string
+	// close ends the plugin and removes the allocation's directory, or with
+	// keep just its secrets. No task runs any more.
+	close(keep bool) error
+}
+
+// launchSpec says what a backend is made for.
+type launchSpec struct {
+	executable string
+	config     map[string]any // the plugin's options
+	allocRoot  string
+	placement  *placement
+	out        *printer
+	log        io.Writer // the plugin's log; nil drops it
+	logLevel   string
+}
+
+// patience is how long an unhealthy driver may take to get well, and how long
+// the first word of it may take.
+const (
+	healthPatience = 20 * time.Second
+	firstPatience  = 2 * time.Minute
+)
+
+// pluginBackend drives a plugin process through the client half of the
+// protocol.
+type pluginBackend struct {
+	spec   launchSpec
+	plugin *host.Plugin
+	alloc  *host.Alloc
+
+	mu    sync.Mutex
+	tasks map[string]*host.Task
+}
+
+// launchPlugin starts the plugin, waits until it is healthy and prepares the
+// allocation.
+func launchPlugin(ctx context.Context, s launchSpec) (backend, error) {
+	prints := make(chan host.Fingerprint, 1)
+	plugin, err := host.Launch(ctx, host.Options{
+		Path: s.executable, PluginConfig: s.config, Node: s.placement.node,
+		Log: s.log, LogLevel: s.logLevel,
+		OnEvent:       func(ev host.Event) { s.out.event(ev.TaskName, "Driver: %s", ev.Message) },
+		OnFingerprint: func(f host.Fingerprint) { latest(prints, f) },
+		OnBreach: func(b host.Breach) {
+			if b.Trap != host.TrapLoad { // that one is Launch's own error
+				s.out.event("", "The plugin broke the protocol: %s", b.Error())
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start the plugin: %s", plain(err))
+	}
+	b := &pluginBackend{spec: s, plugin: plugin, tasks: map[string]*host.Task{}}
+	if err := awaitHealthy(ctx, prints, s.out); err != nil {
+		plugin.Close()
+		return nil, err
+	}
+	p := s.placement
+	b.alloc, err = plugin.NewAlloc(ctx, host.AllocSpec{
+		Root: s.allocRoot, ID: p.alloc, JobID: p.job.ID, JobName: p.job.Name, Namespace: p.job.Namespace,
+		Group: p.group.Name, DNS: p.dns(), SecretsInMemory: os.Geteuid() == 0,
+	})
+	if err != nil {
+		plugin.Close()
+		return nil, errors.New(plain(err))
+	}
+	return b, nil
+}
+
+// latest puts a value into a channel of one place, over what is in it.
+func latest[T any](c chan T, v T) {
+	for {
+		select {
+		case c <- v:
+			return
+		default:
+		}
+		select {
+		case <-c:
+		default:
+		}
+	}
+}
+
+// awaitHealthy returns when the driver says that it is healthy. Why it is not
+// is told as soon as it is known.
+func awaitHealthy(ctx context.Context, prints <-chan host.Fingerprint, out *printer) error {
+	deadline := time.NewTimer(firstPatience)
+	defer deadline.Stop()
+	last := host.Fingerprint{Description: "it has not said anything"}
+	told := false
+	for {
+		select {
+		case f := <-prints:
+			if f.Health == host.Healthy {
+				return nil
+			}
+			if !told {
+				deadline.Reset(healthPatience)
+			}
+			if !told || f.Description != last.Description {
+				out.event("", "The driver is %s: %s", f.Health, f.Description)
+			}
+			last, told = f, true
+		case <-deadline.C:
+			return fmt.Errorf("the driver is %s: %s", last.Health, last.Description)
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the driver: %w", ctx.Err())
+		}
+	}
+}
+
+func (b *pluginBackend) start(ctx context.Context, t jobfile.Task, stdout, stderr io.Writer) (supervise.Process, error) {
+	task, err := b.task(t, stdout, stderr)
+	if err != nil {
+		return nil, err
+	}
+	if err := task.Start(ctx); err != nil {
+		return nil, &startError{err}
+	}
+	return &pluginProcess{b: b, task: task}, nil
+}
+
+// task prepares a task the first time: directories, templates, environment.
+func (b *pluginBackend) task(t jobfile.Task, stdout, stderr io.Writer) (*host.Task, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if task := b.tasks[t.Name]; task != nil {
+		return task, nil
+	}
+	dir, err := b.alloc.Dir().AddTask(t.Name)
+	if err != nil {
+		return nil, err
+	}
+	p := b.spec.placement
+	node := p.node.Node
+	node.Attributes = b.plugin.NodeAttributes()
+	r := renderer{
+		taskDir: dir.Dir, shared: b.alloc.Dir().Shared,
+		env: taskenv.Build(node, p.environment(t), taskenv.ImageDirs), facts: facts(node),
+	}
+	env, err := r.render(t.Templates)
+	if err != nil {
+		return nil, err
+	}
+	all := maps.Clone(t.Env)
+	maps.Copy(all, env)
+	task, err := b.alloc.NewTask(host.TaskSpec{
+		Name: t.Name, Config: t.Config, Env: all, Meta: t.Meta, User: t.User, Resources: p.resources(t),
+		KillSignal: t.KillSignal, KillTimeout: t.KillTimeout,
+		Logs:   host.LogSpec{Disabled: t.Logs.Disabled, MaxFiles: t.Logs.MaxFiles, MaxFileMB: int64(t.Logs.MaxFileSizeMB)},
+		Stdout: stdout, Stderr: stderr,
+	})
+	if err == nil {
+		b.tasks[t.Name] = task
+	}
+	return task, err
+}
+
+// facts are a node's names as templates know them.
+func facts(n taskenv.Node) map[string]string {
+	out := map[string]string{}
+	for prefix, values := range map[string]map[string]string{"node.": n.Facts(), "attr.": n.Attributes, "meta.": n.Meta} {
+		for k, v := range values {
+			out[prefix+k] = v
+		}
+	}
+	return out
+}
+
+func (b *pluginBackend) exec(ctx context.Context, name string, argv []string, stdout, stderr io.Writer) (int, error) {
+	b.mu.Lock()
+	task := b.tasks[name]
+	b.mu.Unlock()
+	if task == nil {
+		return 0, fmt.Errorf("task %s does not run", name)
+	}
+	exit, err := task.Exec(ctx, host.ExecRequest{Command: argv, Stdout: stdout, Stderr: stderr})
+	if err != nil {
+		return 0, errors.New(plain(err))
+	}
+	return exit.ExitCode, nil
+}
+
+func (b *pluginBackend) taskDir(task string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.tasks[task]; t != nil {
+		return t.Dir().Dir
+	}
+	return ""
+}
+
+func (b *pluginBackend) allocDir() string { return b.alloc.Dir().Dir }
+
+func (b *pluginBackend) close(keep bool) error {
+	b.plugin.Close()
+	if !keep {
+		return b.alloc.Remove()
+	}
+	var errs []error
+	for _, t := range b.tasks {
+		err := syscall.Unmount(t.Dir().Secrets, syscall.MNT_DETACH)
+		if err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EPERM) { // nothing is mounted there
+			errs = append(errs, fmt.Errorf("unmount %s: %w", t.Dir().Secrets, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// pluginProcess is one run of a task.
+type pluginProcess struct {
+	b    *pluginBackend
+	task *host.Task
+}
+
+var _ supervise.Process = (*pluginProcess)(nil)
+
+func (p *pluginProcess) Wait(ctx context.Context) (supervise.Exit, error) {
+	r, err := p.task.Wait(ctx)
+	if err != nil {
+		return supervise.Exit{}, errors.New(plain(err))
+	}
+	return supervise.Exit{Code: r.ExitCode, Signal: r.Signal, OOMKilled: r.OOMKilled, Err: r.Err}, nil
+}
+
+func (p *pluginProcess) Stop(ctx context.Context) error {
+	if err := p.task.Stop(ctx); err != nil {
+		return errors.New(plain(err))
+	}
+	return nil
+}
+
+// Kill makes the driver destroy the task, which ends the pending wait.
+func (p *pluginProcess) Kill(ctx context.Context) error {
+	if err := p.b.plugin.DestroyTask(ctx, p.task.ID(), true); err != nil {
+		return errors.New(plain(err))
+	}
+	return nil
+}
+
+// startError is a failed StartTask, in the plugin's own words.
+type startError struct{ error }
+
+func (e *startError) Error() string { return plain(e.error) }
+func (e *startError) Unwrap() error { return e.error }
+
+// frame is what gRPC puts before a plugin's own words.
+var frame = regexp.MustCompile(`rpc error: code = \w+ desc = `)
+
+// plain is an error of the plugin without that, wherever it is wrapped.
+func plain(err error) string { return frame.ReplaceAllString(err.Error(), "") }

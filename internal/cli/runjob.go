@@ -1,0 +1,357 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/cli/supervise"
+	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+)
+
+// longestKill is what a client allows as kill_timeout unless it is configured
+// otherwise.
+const longestKill = 30 * time.Second
+
+// run is one call of the command.
+type run struct {
+	env     Env
+	options runOptions
+	job     *jobfile.Job
+	group   jobfile.Group
+	config  map[string]any // the plugin's options
+	out     *printer
+	back    backend // set by launch
+
+	mu      sync.Mutex
+	streams map[string][2]*lineWriter // stdout and stderr by task
+}
+
+// runJob does what run is for and returns the exit code.
+func runJob(ctx context.Context, e Env, o runOptions, launch func(context.Context, launchSpec) (backend, error)) (code int, err error) {
+	r := &run{env: e, options: o, streams: map[string][2]*lineWriter{}}
+	if r.job, r.group, err = loadGroup(o); err != nil {
+		return exitFailed, err
+	}
+	if r.config, err = loadPluginConfig(o.pluginConfig); err != nil {
+		return exitFailed, err
+	}
+	place, err := place(r.job, r.group, host.LocalNode())
+	if err != nil {
+		return exitFailed, err
+	}
+	r.out = newPrinter(e.Stdout, e.Stderr, r.names())
+	r.notes()
+
+	work, err := r.workspace()
+	if err != nil {
+		return exitFailed, err
+	}
+	defer func() { err = errors.Join(err, work.remove(ctx, e, r.config)) }()
+
+	launching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group := supervise.New(ctx, supervise.Options{
+		Tasks: r.group.Tasks, Batch: r.job.Batch(), Start: r.start,
+		Recoverable: host.IsRecoverable,
+		Event:       func(task, text string) { r.out.event(task, "%s", text) },
+	})
+	defer r.obey(group, cancel)()
+	spec := launchSpec{
+		executable: e.Executable, config: r.config, allocRoot: work.alloc, placement: place, out: r.out, logLevel: o.logLevel,
+	}
+	if o.logLevel != "" {
+		spec.log = e.Stderr
+	}
+	r.back, err = launch(launching, spec)
+	switch {
+	case err != nil && launching.Err() != nil:
+		return exitFailed, errors.New("interrupted before anything was started")
+	case err != nil:
+		return exitFailed, err
+	}
+	code = r.follow(ctx, group)
+	return code, errors.Join(r.decisions(), r.finish())
+}
+
+// loadGroup reads the job file and picks the group to run.
+func loadGroup(o runOptions) (*jobfile.Job, jobfile.Group, error) {
+	job, err := jobfile.ParseFile(o.job, jobfile.Options{Vars: o.vars})
+	if err != nil {
+		return nil, jobfile.Group{}, err
+	}
+	var names []string
+	for _, g := range job.Groups {
+		names = append(names, g.Name)
+		if g.Name != o.group && (o.group != "" || len(job.Groups) > 1) {
+			continue
+		}
+		for _, t := range g.Tasks {
+			if t.Name == o.exec || o.exec == "" {
+				return job, g, nil
+			}
+		}
+		return nil, jobfile.Group{}, fmt.Errorf("-exec %s: group %q has no such task", o.exec, g.Name)
+	}
+	if o.group != "" {
+		return nil, jobfile.Group{}, fmt.Errorf("-group %s: the job has %s", o.group, strings.Join(names, ", "))
+	}
+	return nil, jobfile.Group{}, fmt.Errorf("the job has the groups %s; run takes one of them: -group NAME", strings.Join(names, ", "))
+}
+
+// names are all that lines of output begin with.
+func (r *run) names() []string {
+	var names []string
+	for _, t := range r.group.Tasks {
+		names = append(names, t.Name)
+	}
+	if r.options.exec != "" {
+		names = append(names, execName(r.options.exec))
+	}
+	return names
+}
+
+func execName(task string) string { return task + " exec" }
+
+// notes tells what of the job file has no effect here.
+func (r *run) notes() {
+	for _, n := range r.job.Ignored {
+		r.out.event("", "%s", n)
+	}
+	for _, t := range r.group.Tasks {
+		if t.KillTimeout > longestKill {
+			r.out.event("", "%s: task %q: kill_timeout = %s is cut to %s, which is what a client allows by default", t.Pos, t.Name, t.KillTimeout, longestKill)
+		}
+	}
+}
+
+// obey makes interrupts stop the run, and kill it from the second on. The
+// function it returns ends that.
+func (r *run) obey(group *supervise.Group, cancelLaunch func()) (end func()) {
+	over := make(chan struct{})
+	go func() {
+		for n := 1; ; n++ {
+			select {
+			case <-over:
+				return
+			case s := <-r.env.Interrupts:
+				cancelLaunch()
+				if n == 1 {
+					group.Stop(fmt.Sprintf("Stopping (%v); once more to kill", s))
+					continue
+				}
+				r.out.event("", "Killing (%v)", s)
+				group.Kill()
+			}
+		}
+	}()
+	return func() { close(over) }
+}
+
+// start is how the supervisor starts a task.
+func (r *run) start(ctx context.Context, t jobfile.Task) (supervise.Process, error) {
+	streams := r.writers(t.Name)
+	p, err := r.back.start(ctx, t, streams[0], streams[1])
+	if err != nil {
+		return nil, err
+	}
+	return flushing{Process: p, streams: streams}, nil
+}
+
+// writers are a task's two streams, the same for all its runs.
+func (r *run) writers(task string) [2]*lineWriter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w, ok := r.streams[task]
+	if !ok {
+		w = [2]*lineWriter{r.out.stdout(task), r.out.stderr(task)}
+		r.streams[task] = w
+	}
+	return w
+}
+
+// flushing prints an unfinished last line when a process is over.
+type flushing struct {
+	supervise.Process
+	streams [2]*lineWriter
+}
+
+func (f flushing) Wait(ctx context.Context) (supervise.Exit, error) {
+	exit, err := f.Process.Wait(ctx)
+	for _, w := range f.streams {
+		w.Flush()
+	}
+	return exit, err
+}
+
+// follow runs the group, and the command of -exec beside it.
+func (r *run) follow(ctx context.Context, group *supervise.Group) int {
+	if r.options.exec == "" {
+		return exitCode(group.Run())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type end struct {
+		code int
+		ran  bool
+	}
+	ended := make(chan end, 1)
+	go func() {
+		code, ran := r.exec(ctx, group)
+		ended <- end{code, ran}
+		if ran {
+			group.Stop("Stopping, because the command of -exec has ended")
+		}
+	}()
+	tasks := exitCode(group.Run())
+	cancel()
+	if e := <-ended; e.ran {
+		return shown(e.code)
+	}
+	return max(tasks, exitFailed)
+}
+
+// exec runs the command of -exec once its task runs. ran is false when the
+// task never did.
+func (r *run) exec(ctx context.Context, group *supervise.Group) (code int, ran bool) {
+	name := execName(r.options.exec)
+	if err := group.AwaitRunning(ctx, r.options.exec); err != nil {
+		r.out.event(name, "Not started: %v", err)
+		return exitFailed, false
+	}
+	stdout, stderr := r.out.stdout(name), r.out.stderr(name)
+	code, err := r.back.exec(ctx, r.options.exec, r.options.argv, stdout, stderr)
+	stdout.Flush()
+	stderr.Flush()
+	if err != nil {
+		r.out.event(name, "Failed: %v", err)
+		return exitFailed, true
+	}
+	r.out.event(name, "Terminated: exit code %d", code)
+	return code, true
+}
+
+// exitCode is the first that is not zero, leaving out tasks that were stopped
+// because of others.
+func exitCode(results []supervise.Result) int {
+	for _, res := range results {
+		code := res.Exit.Code
+		if code == 0 && (res.Err != nil || !res.Exit.Success()) {
+			code = exitFailed
+		}
+		if code != 0 && !res.Victim {
+			return shown(code)
+		}
+	}
+	return exitOK
+}
+
+// shown is an exit code as the system can show it, in a byte, without turning
+// a failure into a success.
+func shown(code int) int {
+	if low := code & 0xff; low != 0 || code == 0 {
+		return low
+	}
+	return exitFailed
+}
+
+// decisions prints the egress decisions of all tasks.
+func (r *run) decisions() error {
+	if !r.options.decisions {
+		return nil
+	}
+	var errs []error
+	for _, t := range r.group.Tasks {
+		dir := r.back.taskDir(t.Name)
+		if dir == "" {
+			continue
+		}
+		r.out.event(t.Name, "Decisions: %s", filepath.Join(dir, filepath.FromSlash(decisionFile)))
+		errs = append(errs, printDecisions(r.env.Stdout, dir, r.options.json))
+	}
+	return errors.Join(errs...)
+}
+
+// finish ends the plugin and removes the allocation.
+func (r *run) finish() error {
+	if r.options.keep {
+		r.out.event("", "Kept: %s", r.back.allocDir())
+	}
+	if err := r.back.close(r.options.keep); err != nil {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	return nil
+}
+
+// workspace are the temporary directories of a run.
+type workspace struct {
+	temp  string // "" when nothing is temporary
+	alloc string // the root of the allocation's directory
+	data  string // the plugin's data dir, when it is the run's own
+	keep  bool
+}
+
+// workspace makes the directories, and gives the plugin a data dir of its own
+// unless its options name one: a run and a live agent on one engine then never
+// touch each other's objects.
+func (r *run) workspace() (*workspace, error) {
+	w := &workspace{alloc: r.options.allocRoot, keep: r.options.keep}
+	_, named := r.config["data_dir"]
+	if !named || w.alloc == "" {
+		temp, err := os.MkdirTemp("", "wardyn-run-")
+		if err != nil {
+			return nil, fmt.Errorf("temporary directory: %w", err)
+		}
+		w.temp = temp
+	}
+	if !named {
+		w.data = filepath.Join(w.temp, "data")
+		r.config["data_dir"] = w.data
+	}
+	if w.alloc == "" {
+		w.alloc = filepath.Join(w.temp, "alloc")
+	}
+	var err error
+	if w.alloc, err = filepath.Abs(w.alloc); err != nil {
+		return nil, fmt.Errorf("-alloc-dir: %w", err)
+	}
+	return w, nil
+}
+
+// remove removes what the run had on the engine beside its tasks, and its
+// directories.
+func (w *workspace) remove(ctx context.Context, e Env, config map[string]any) error {
+	var errs []error
+	if w.data != "" {
+		if e.Purge != nil {
+			errs = append(errs, e.Purge(ctx, config))
+		}
+		errs = append(errs, removeRunRoot(w.data), os.RemoveAll(w.data))
+	}
+	if w.temp != "" && !(w.keep && strings.HasPrefix(w.alloc, w.temp)) {
+		errs = append(errs, os.RemoveAll(w.temp))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	return nil
+}
+
+// removeRunRoot removes the folder that a short-lived data dir has on tmpfs.
+func removeRunRoot(data string) error {
+	if _, err := os.Stat(data); errors.Is(err, os.ErrNotExist) {
+		return nil // the plugin never got so far
+	}
+	d, err := datadir.Open(data)
+	if err != nil {
+		return err
+	}
+	return d.RemoveRunRoot()
+}

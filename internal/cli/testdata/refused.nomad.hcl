@@ -1,0 +1,13 @@
+job "refused" {
+  group "g" {
+    task "t" {
+      driver = "wardyn"
+      config {
+        print = "never"
+      }
+      artifact {
+        source = "https://example.org"
+      }
+    }
+  }
+}
