@@ -13,11 +13,14 @@ import (
 // for people, readable with "nomad alloc fs", out of reach of the sandbox.
 const OwnName = "wardyn"
 
+// Own is the path of the driver's folder; see MakeOwn.
+func (d Dirs) Own() string { return filepath.Join(d.Task(), OwnName) }
+
 // MakeOwn makes the driver's folder in the task's directory, or checks the one
 // that is there: a real folder, of this process's user, closed to everyone
 // else. A job could have planted it by an artifact.
 func (d Dirs) MakeOwn() (string, error) {
-	p := filepath.Join(d.Task(), OwnName)
+	p := d.Own()
 	if err := os.Mkdir(p, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}

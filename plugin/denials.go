@@ -1,0 +1,101 @@
+package plugin
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+)
+
+const (
+	// loudDenials are told one by one; clients keep ten events a task.
+	loudDenials = 3
+	// summaryAfter is how often the rest is told in one.
+	summaryAfter = 10 * time.Minute
+)
+
+// denials tells of a run's refused requests without drowning everything else
+// that happens to the task.
+type denials struct {
+	tell  func(message string, about ...string)
+	after func(time.Duration, func()) (stop func() bool)
+
+	mu    sync.Mutex
+	told  int
+	quiet int    // refused since the last summary
+	last  string // the latest of them
+	stop  func() bool
+}
+
+func newDenials(tell func(string, ...string)) *denials {
+	return &denials{tell: tell, after: func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }}
+}
+
+// hear takes one decision; only refusals are told.
+func (d *denials) hear(log egress.DecisionLog) {
+	if log.Decision != egress.Deny || log.Flow != nil && log.Flow.Kind == "end" {
+		return
+	}
+	host := safeText(log.Request.Host + ":" + strconv.Itoa(log.Request.Port))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.told < loudDenials {
+		d.told++
+		d.tell(denialText(host, log), "host", host, "rule", safeText(log.RuleSource))
+		return
+	}
+	d.quiet++
+	d.last = host
+	if d.stop == nil {
+		d.stop = d.after(summaryAfter, d.summarise)
+	}
+}
+
+// summarise tells how many were refused since the last time.
+func (d *denials) summarise() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stop != nil {
+		d.stop()
+		d.stop = nil
+	}
+	if d.quiet == 0 {
+		return
+	}
+	d.tell(fmt.Sprintf("%d more requests refused, the latest to %s; nomad alloc exec ALLOC wardyn decisions shows them all", d.quiet, d.last))
+	d.quiet = 0
+}
+
+func denialText(host string, log egress.DecisionLog) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Request refused: %s (%s)", host, safeText(log.RuleSource))
+	if log.Flow != nil && log.Flow.Rule != "" {
+		fmt.Fprintf(&b, ", rule %s", safeText(log.Flow.Rule))
+	}
+	if log.Cause != "" {
+		fmt.Fprintf(&b, ": %s", safeText(log.Cause))
+	}
+	if log.Flow != nil && log.Flow.Hint != "" {
+		fmt.Fprintf(&b, "; %s", safeText(log.Flow.Hint))
+	}
+	return b.String()
+}
+
+// safeText makes text that a sandbox may have shaped fit to be shown anywhere:
+// plain ASCII, nothing that a terminal, a table or a page would act on.
+func safeText(s string) string {
+	const most = 300
+	cut := len(s) > most
+	if cut {
+		s = s[:most]
+	}
+	q := strconv.QuoteToASCII(s)
+	q = strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`, "|", `\u007c`, `\"`, `"`).Replace(q[1 : len(q)-1])
+	if cut {
+		q += "..."
+	}
+	return q
+}

@@ -1,0 +1,96 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+)
+
+// DestroyTask takes everything down that a task made, also for a task this
+// process has never seen. A client only logs an error of it and does not come
+// back, so what fails is tried again in the background.
+func (p *Plugin) DestroyTask(ctx context.Context, r *driverpb.DestroyTaskRequest) (*driverpb.DestroyTaskResponse, error) {
+	b, err := p.backend()
+	if err != nil {
+		return nil, callError(err)
+	}
+	id := TaskID(r.GetTaskId())
+	run := RunID(id)
+	t, known := p.tasks.get(id)
+	if known {
+		if _, ended := t.exit(); !ended {
+			if !r.GetForce() {
+				return nil, callError(fmt.Errorf("task %q is running; stop it first or use force: %w", t.config.GetName(), errState))
+			}
+			killFirst(ctx, b, t)
+		}
+	}
+	if err := removeRun(ctx, b, run); err != nil {
+		p.log.Error("a sandbox could not be removed; trying on", "task_id", id, "run", run, "error", err)
+		go p.bury(b, id, run)
+		return nil, callError(err)
+	}
+	p.forget(id)
+	return &driverpb.DestroyTaskResponse{}, nil
+}
+
+// killFirst ends the process before its sandbox goes, so that whoever waits
+// for the task learns of its real exit.
+func killFirst(ctx context.Context, b *Backend, t *task) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if stopProcess(ctx, b.Runner, t.state.Ref, "SIGKILL", 0) != nil {
+		return
+	}
+	select {
+	case <-t.done:
+	case <-time.After(killWait):
+	case <-ctx.Done():
+	}
+}
+
+// removeRun takes down all that a run has, on the engine and on the node. What
+// is gone already is fine.
+func removeRun(ctx context.Context, b *Backend, run uuid.UUID) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	if err := b.Driver.DestroyContainer(ctx, b.Ref(run)); err != nil {
+		return fmt.Errorf("destroy %s: %w", b.Ref(run), err) // its mounts are in use
+	}
+	return errors.Join(
+		b.Outputs.Forget(run),
+		b.Control.Forget(run),
+		taskpath.Unstage(stageDir(b, run.String())),
+	)
+}
+
+// forget drops a destroyed task. Whoever still waits for it is told that it was
+// killed, which is what happened.
+func (p *Plugin) forget(id TaskID) {
+	t, ok := p.tasks.get(id)
+	if !ok {
+		return
+	}
+	p.tasks.delete(id)
+	t.stop()
+	t.denials.summarise()
+	t.end(outcome{Code: 137, Signal: 9, Err: "the task was destroyed while it ran"})
+}
+
+// bury removes what could not be removed at once, for as long as it takes.
+func (p *Plugin) bury(b *Backend, id TaskID, run uuid.UUID) {
+	var pause backoff
+	for pause.sleep(p.life) == nil {
+		if err := removeRun(p.life, b, run); err == nil {
+			p.log.Info("removed at last", "task_id", id, "run", run)
+			p.forget(id)
+			return
+		}
+	}
+}

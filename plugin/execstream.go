@@ -1,0 +1,186 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// ExecTaskStreaming runs a command with live streams. "wardyn" is no command in
+// the sandbox but this plugin itself; see verbs.go.
+func (p *Plugin) ExecTaskStreaming(stream driverpb.Driver_ExecTaskStreamingServer) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	setup := first.GetSetup()
+	if setup == nil || len(setup.GetCommand()) == 0 {
+		return status.Error(codes.InvalidArgument, "the first message of an exec must name the command")
+	}
+	t, ok := p.tasks.get(TaskID(setup.GetTaskId()))
+	if ok && setup.GetCommand()[0] == verbCommand {
+		return p.answerVerb(&replies{stream: stream}, t, setup.GetCommand()[1:])
+	}
+	t, b, err := p.living(setup.GetTaskId())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	spec := runner.ExecSpec{Argv: setup.GetCommand(), TTY: setup.GetTty()}
+	if size := first.GetTtySize(); size != nil {
+		spec.Cols, spec.Rows = cells(size.GetWidth()), cells(size.GetHeight())
+	}
+	session, err := b.Runner.ExecStream(ctx, t.state.Ref, spec)
+	if err != nil {
+		return callError(fmt.Errorf("exec in task %q: %w", t.config.GetName(), err))
+	}
+	defer session.Close()
+	// Whoever leaves ends the process, also while it is not being read.
+	defer context.AfterFunc(ctx, func() { session.Close() })()
+	go feed(stream, session, cancel)
+	return drainExec(&replies{stream: stream}, session)
+}
+
+// feed passes on what the user sends, until the user leaves. Empty messages are
+// heartbeats; the client never half-closes.
+func feed(stream driverpb.Driver_ExecTaskStreamingServer, s *runner.ExecSession, leave context.CancelFunc) {
+	defer leave()
+	keys, sizes := make(chan []byte, 16), make(chan *driverpb.ExecTaskStreamingRequest_TerminalSize, 1)
+	defer close(keys)
+	defer close(sizes)
+	go typeKeys(s, keys)
+	go setSizes(s, sizes)
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return
+		}
+		if size := m.GetTtySize(); size != nil {
+			select { // only the latest size counts
+			case <-sizes:
+			default:
+			}
+			sizes <- size
+		}
+		in := m.GetStdin()
+		if len(in.GetData()) > 0 {
+			keys <- in.GetData()
+		}
+		if in.GetClose() {
+			keys <- nil
+		}
+	}
+}
+
+// typeKeys writes to the process; nil ends its input. Nothing is made of an
+// error: a process that does not read any more ends by itself.
+func typeKeys(s *runner.ExecSession, keys <-chan []byte) {
+	for b := range keys {
+		if b == nil {
+			s.Stdin.Close()
+			continue
+		}
+		s.Stdin.Write(b)
+	}
+}
+
+// setSizes tells the terminal its size, apart from the keys: the engine may
+// take long over it.
+func setSizes(s *runner.ExecSession, sizes <-chan *driverpb.ExecTaskStreamingRequest_TerminalSize) {
+	for size := range sizes {
+		s.Resize(cells(size.GetWidth()), cells(size.GetHeight()))
+	}
+}
+
+// cells is a width or height as terminals count it.
+func cells(n int32) uint16 { return uint16(min(max(n, 0), 1<<16-1)) }
+
+// drainExec passes on what the process prints and then how it ended: the exit
+// comes last, for clients stop reading there.
+func drainExec(out *replies, s *runner.ExecSession) error {
+	var copies sync.WaitGroup
+	var errs [2]error
+	copies.Go(func() { errs[0] = pass(out.stdout(), s.Stdout, s) })
+	copies.Go(func() { errs[1] = pass(out.stderr(), s.Stderr, s) })
+	copies.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return err // the user has left
+	}
+	code, err := s.Wait()
+	if err != nil {
+		return callError(fmt.Errorf("exec: %w", err))
+	}
+	return out.exit(code)
+}
+
+// pass copies one stream and says when it is over. Only a failure to send is an
+// error; the process is ended then, and with it the other stream.
+func pass(to *replyStream, from io.Reader, s *runner.ExecSession) error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if _, werr := to.Write(buf[:n]); werr != nil {
+				s.Close()
+				return werr
+			}
+		}
+		if err != nil {
+			return to.Close()
+		}
+	}
+}
+
+// replies sends to one client: one message at a time, one thing in each.
+type replies struct {
+	stream driverpb.Driver_ExecTaskStreamingServer
+	mu     sync.Mutex
+}
+
+func (r *replies) send(m *driverpb.ExecTaskStreamingResponse) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stream.Send(m)
+}
+
+func (r *replies) exit(code int) error {
+	return r.send(&driverpb.ExecTaskStreamingResponse{Exited: true, Result: &driverpb.ExitResult{ExitCode: int32(code)}})
+}
+
+func (r *replies) stdout() *replyStream {
+	return &replyStream{r, func(op *driverpb.ExecTaskStreamingIOOperation) *driverpb.ExecTaskStreamingResponse {
+		return &driverpb.ExecTaskStreamingResponse{Stdout: op}
+	}}
+}
+
+func (r *replies) stderr() *replyStream {
+	return &replyStream{r, func(op *driverpb.ExecTaskStreamingIOOperation) *driverpb.ExecTaskStreamingResponse {
+		return &driverpb.ExecTaskStreamingResponse{Stderr: op}
+	}}
+}
+
+// replyStream is one of the two streams.
+type replyStream struct {
+	to   *replies
+	wrap func(*driverpb.ExecTaskStreamingIOOperation) *driverpb.ExecTaskStreamingResponse
+}
+
+func (s *replyStream) Write(b []byte) (int, error) {
+	if err := s.to.send(s.wrap(&driverpb.ExecTaskStreamingIOOperation{Data: b})); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+func (s *replyStream) Close() error {
+	return s.to.send(s.wrap(&driverpb.ExecTaskStreamingIOOperation{Close: true}))
+}

@@ -1,0 +1,108 @@
+package plugin
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+)
+
+// handleVersion is the version of the handles we give out; 0 is reserved for
+// clients before 0.9.
+const handleVersion = 1
+
+// outcome is how a task ended.
+type outcome struct {
+	Code, Signal int
+	OOMKilled    bool
+	Err          string // what the driver has to say about it
+	At           time.Time
+}
+
+func (o outcome) result() *driverpb.ExitResult {
+	return &driverpb.ExitResult{ExitCode: int32(o.Code), Signal: int32(o.Signal), OomKilled: o.OOMKilled}
+}
+
+// task is one attempt of a task that this process looks after.
+type task struct {
+	id     TaskID
+	config *driverpb.TaskConfig // as received
+	state  state
+	run    Run
+
+	// ctx ends when the task is destroyed or the plugin ends: whatever watches
+	// the task stops then.
+	ctx  context.Context
+	stop context.CancelFunc
+
+	denials *denials
+	// followed is closed when the task's output has a reader of ours.
+	followed chan struct{}
+
+	mu    sync.Mutex
+	ended *outcome      // nil while the task lives
+	done  chan struct{} // closed when ended is set
+}
+
+// newTask makes a task whose watching ends with life.
+func newTask(life context.Context, tc *driverpb.TaskConfig, s state) *task {
+	ctx, stop := context.WithCancel(life)
+	d := taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}
+	return &task{
+		id: TaskID(tc.GetId()), config: tc, state: s, ctx: ctx, stop: stop, done: make(chan struct{}), followed: make(chan struct{}),
+		run: Run{ID: s.Run, Ref: s.Ref, Records: d.Own(), Stdout: tc.GetStdoutPath(), Stderr: tc.GetStderrPath()},
+	}
+}
+
+// end records how the task ended. Only the first word counts.
+func (t *task) end(o outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended != nil {
+		return
+	}
+	if o.At.IsZero() {
+		o.At = time.Now()
+	}
+	t.ended = &o
+	close(t.done)
+}
+
+// exit is how the task ended, if it has.
+func (t *task) exit() (outcome, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended == nil {
+		return outcome{}, false
+	}
+	return *t.ended, true
+}
+
+// handle is what the client keeps of the task.
+func (t *task) handle() (*driverpb.TaskHandle, error) {
+	b, err := t.state.encode()
+	if err != nil {
+		return nil, err
+	}
+	return &driverpb.TaskHandle{
+		Version: handleVersion, Config: t.config, State: driverpb.TaskState_RUNNING, DriverState: b,
+	}, nil
+}
+
+// status is the task as InspectTask shows it. Clients want every field: what
+// has not come yet is the zero time and a result of zeroes.
+func (t *task) status() *driverpb.TaskStatus {
+	s := &driverpb.TaskStatus{
+		Id: string(t.id), Name: t.config.GetName(), State: driverpb.TaskState_RUNNING,
+		StartedAt: timestamppb.New(t.state.Started), CompletedAt: timestamppb.New(time.Time{}),
+		Result: &driverpb.ExitResult{},
+	}
+	if o, ended := t.exit(); ended {
+		s.State, s.CompletedAt, s.Result = driverpb.TaskState_EXITED, timestamppb.New(o.At), o.result()
+	}
+	return s
+}

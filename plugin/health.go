@@ -1,0 +1,176 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+const (
+	// probeEvery is how often the node is examined.
+	probeEvery = 30 * time.Second
+	// probeTimeout bounds one examination: a wedged runtime must not end all.
+	probeTimeout = 3 * time.Minute
+	// firstWait is how long the first answer to a client waits for the first
+	// examination. An agent holds its node back until then, and for longer than
+	// this it would rather hear that we do not know yet.
+	firstWait = 5 * time.Second
+)
+
+// finding is what one examination of the node came to.
+type finding struct {
+	runner.Findings
+	Total    int    // slots; 0 when unknown
+	Capacity string // ok, low or full; "" when unknown
+}
+
+// health examines the node again and again, and remembers what came of it.
+type health struct {
+	examine func(ctx context.Context, before *finding) finding
+
+	once  sync.Once
+	again chan struct{} // asks for an examination now
+
+	mu   sync.Mutex
+	last *finding      // nil before the first; another pointer means another finding
+	next chan struct{} // closed and replaced at the end of every examination
+}
+
+func newHealth(examine func(context.Context, *finding) finding) *health {
+	return &health{examine: examine, again: make(chan struct{}, 1), next: make(chan struct{})}
+}
+
+// start examines from now on until life ends.
+func (h *health) start(life context.Context) {
+	h.once.Do(func() {
+		go func() {
+			tick := time.NewTicker(probeEvery)
+			defer tick.Stop()
+			for {
+				h.probe(life)
+				select {
+				case <-tick.C:
+				case <-h.again:
+				case <-life.Done():
+					return
+				}
+			}
+		}()
+	})
+}
+
+func (h *health) probe(life context.Context) {
+	ctx, cancel := context.WithTimeout(life, probeTimeout)
+	defer cancel()
+	before, _ := h.current()
+	f := h.examine(ctx, before)
+	if life.Err() != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.last == nil || !reflect.DeepEqual(*h.last, f) {
+		h.last = &f
+	}
+	close(h.next)
+	h.next = make(chan struct{})
+}
+
+// current is the last finding, nil before the first, and a channel that is
+// closed when the node has been examined again.
+func (h *health) current() (*finding, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last, h.next
+}
+
+// ready is a finding with which a task can be started: the last, or a new one
+// where that one is bad. An unhealthy node is a passing trouble.
+func (h *health) ready(ctx context.Context) (finding, error) {
+	f, next := h.current()
+	if f == nil || !f.Healthy {
+		select {
+		case h.again <- struct{}{}:
+		default:
+		}
+		f = h.await(ctx, next)
+	}
+	switch {
+	case f == nil:
+		return finding{}, fmt.Errorf("this node has not been examined yet: %w", runner.ErrUnavailable)
+	case !f.Healthy:
+		return finding{}, fmt.Errorf("%s: %w", f.Reason, runner.ErrUnavailable)
+	}
+	return *f, nil
+}
+
+// await is the finding after the one whose successor next announces, or the
+// last one when none comes in time.
+func (h *health) await(ctx context.Context, next <-chan struct{}) *finding {
+	t := time.NewTimer(askTimeout)
+	defer t.Stop()
+	select {
+	case <-next:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	f, _ := h.current()
+	return f
+}
+
+// examine asks the runner and counts slots. A backend that cannot be made, or
+// an engine that cannot be asked, is a finding too.
+func (p *Plugin) examine(ctx context.Context, before *finding) finding {
+	b, err := p.backend()
+	if err != nil {
+		return finding{Findings: runner.Findings{Reason: err.Error()}}
+	}
+	f := finding{Findings: probe(ctx, b.Runner)}
+	used, total, err := b.Driver.Capacity(ctx)
+	f.Total = total
+	was := ""
+	if before != nil {
+		was = before.Capacity
+	}
+	f.Capacity = was
+	if err == nil {
+		f.Capacity = capacityWord(used, total, was)
+	}
+	return f
+}
+
+// probe is what the runner finds out about the node.
+func probe(ctx context.Context, r runner.Runner) runner.Findings {
+	if prober, ok := r.(runner.Prober); ok {
+		return prober.Probe(ctx)
+	}
+	c, err := r.Capabilities(ctx)
+	if err != nil {
+		return runner.Findings{Reason: err.Error()}
+	}
+	f := runner.Findings{Healthy: len(c.ConfinementClasses) > 0, Capabilities: c}
+	for _, class := range c.ConfinementClasses {
+		f.Classes = append(f.Classes, runner.ClassFinding{Class: string(class), Runtime: c.Resolved[class], Works: true})
+	}
+	return f
+}
+
+// capacityWord says how full the node is, in words that do not change with
+// every task: each is left only when the figure is clearly past its edge.
+func capacityWord(used, total int, was string) string {
+	const lowAt, okBelow, lowBelow = 80, 70, 95 // per cent
+	if total <= 0 {
+		return "full"
+	}
+	switch share := used * 100 / total; {
+	case used >= total, was == "full" && share >= lowBelow:
+		return "full"
+	case share >= lowAt, was != "" && was != "ok" && share >= okBelow:
+		return "low"
+	}
+	return "ok"
+}

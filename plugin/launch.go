@@ -1,0 +1,194 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/msgpack"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// plan judges and translates a task. Nothing is done yet.
+func (p *Plugin) plan(ctx context.Context, b *Backend, tc *driverpb.TaskConfig) (plan, error) {
+	var c TaskConfig
+	if err := msgpack.Decode(tc.GetMsgpackDriverConfig(), &c); err != nil {
+		return plan{}, fmt.Errorf("task %q: %w: %w", tc.GetName(), runner.ErrInvalid, err)
+	}
+	p.health.start(p.life)
+	found, err := p.health.ready(ctx)
+	if err != nil {
+		return plan{}, err
+	}
+	host, comp := p.options()
+	fx := facts{
+		CPUs: runtime.NumCPU(), TotalMHz: comp.MHz, MemoryMiB: memoryMiB(),
+		StageDir: stageDir(b, RunID(TaskID(tc.GetId())).String()),
+		Sockets:  sockets(taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}),
+		Why:      map[types.ConfinementClass]string{},
+	}
+	for _, cf := range found.Classes {
+		if class := types.ConfinementClass(cf.Class); cf.Works {
+			fx.Classes = append(fx.Classes, class)
+		} else {
+			fx.Why[class] = cf.Reason
+		}
+	}
+	return planTask(tc, c, host, fx)
+}
+
+func stageDir(b *Backend, run string) string { return filepath.Join(b.StageRoot, run) }
+
+// sockets finds what in a task's folders would answer a connect, by the path
+// it has in the sandbox: a connect needs no network.
+func sockets(d taskpath.Dirs) []string {
+	var out []string
+	for dir, inside := range map[string]string{d.Secrets(): "/secrets", filepath.Join(d.Shared(), "tmp"): "/alloc/tmp"} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue // not there is nothing to cover
+		}
+		for _, e := range entries {
+			if e.Type()&os.ModeSocket != 0 {
+				out = append(out, path.Join(inside, e.Name()))
+			}
+		}
+	}
+	return out
+}
+
+// launch makes what the plan says and looks after it from then on. On an error
+// nothing is left.
+func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig, pl plan) (_ *task, err error) {
+	ref := b.Ref(pl.Run)
+	if err := p.clearLeftovers(ctx, b, pl.Spec.SessionID, ref); err != nil {
+		return nil, err
+	}
+	undo := undoStack{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, undo.run())
+		}
+	}()
+	t := newTask(p.life, tc, stateOf(pl, ref))
+	undo.add(func(context.Context) error { t.stop(); return nil })
+	t.denials = newDenials(func(m string, about ...string) { p.events.emit(tc, m, about...) })
+	dirs := taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}
+	if _, err := dirs.MakeOwn(); err != nil {
+		return nil, fmt.Errorf("%w: %w", runner.ErrDenied, err)
+	}
+	stage := stageDir(b, pl.Run.String())
+	undo.add(func(context.Context) error { return taskpath.Unstage(stage) })
+	if err := stageMounts(dirs, stage, pl.Stage); err != nil {
+		return nil, err
+	}
+	undo.add(func(context.Context) error { return b.Control.Forget(pl.Run) })
+	if err := b.Control.Prepare(t.run, t.denials.hear); err != nil {
+		return nil, err
+	}
+	undo.add(func(context.Context) error { return b.Outputs.Forget(pl.Run) })
+	pl.Spec.Sandbox.Task.Output = b.Outputs.Sink(t.run)
+	h, err := b.Driver.Create(ctx, pl.Spec)
+	if err != nil {
+		return nil, err
+	}
+	undo.add(func(ctx context.Context) error { return b.Driver.DestroyContainer(ctx, h.ID) })
+	if h.ID != ref {
+		return nil, fmt.Errorf("the driver names the sandbox %s, not %s", h.ID, ref)
+	}
+	p.watchNew(b, t, pl)
+	return t, nil
+}
+
+// watchNew puts a started task under this process's care.
+func (p *Plugin) watchNew(b *Backend, t *task, pl plan) {
+	close(t.followed)
+	p.tasks.put(t)
+	go p.watch(b, t)
+	p.taskLog(t).Info("task started", "class", t.state.Class, "image", t.state.Image)
+	p.events.emit(t.config, fmt.Sprintf("Sandbox %s started under %s", t.state.Ref, t.state.Class),
+		"sandbox", t.state.Ref, "class", string(t.state.Class))
+	for _, n := range pl.Notes {
+		p.events.emit(t.config, n)
+	}
+}
+
+// stateOf is what recovery will need of a planned task.
+func stateOf(pl plan, ref string) state {
+	policy := pl.Spec.Sandbox.ProxyConfig.Policy
+	return state{
+		Version: stateVersion, Run: pl.Run, Ref: ref, Session: pl.Spec.SessionID,
+		Class: pl.Spec.Sandbox.ConfinementClass, Image: pl.Spec.Image, TTY: pl.Spec.Sandbox.Task.TTY,
+		Started: time.Now().UTC(), Allow: policy.AllowedDomains, Deny: policy.DeniedDomains,
+		Methods: policy.AllowedMethods, AllowAll: policy.AllowAllEgress,
+	}
+}
+
+// clearLeftovers removes what earlier attempts of the task left: one of the
+// same id, when a plugin died while it started it, and others that nobody
+// looks after any more.
+func (p *Plugin) clearLeftovers(ctx context.Context, b *Backend, session, ref string) error {
+	listed, err := b.Driver.List(ctx)
+	if err != nil {
+		return fmt.Errorf("look for leftovers: %w", err)
+	}
+	for _, l := range listed {
+		if l.SessionID != session && l.Handle.ID != ref || p.tasks.has(l.Handle.ID) {
+			continue
+		}
+		p.log.Info("removing what an earlier attempt left", "session", session, "ref", l.Handle.ID)
+		if err := b.Driver.DestroyContainer(ctx, l.Handle.ID); err != nil {
+			return fmt.Errorf("remove leftover %s: %w", l.Handle.ID, err)
+		}
+	}
+	return nil
+}
+
+// stageMounts opens what a job named and binds it where the plan says.
+func stageMounts(d taskpath.Dirs, stage string, binds []bind) error {
+	for _, dir := range []string{d.Shared(), d.Local()} {
+		if err := taskpath.Check(dir); err != nil {
+			return fmt.Errorf("task directory: %w: %w", runner.ErrDenied, err)
+		}
+	}
+	if err := taskpath.Unstage(stage); err != nil {
+		return err
+	}
+	for i, m := range binds {
+		f, err := d.Open(m.Source, !m.ReadOnly)
+		if err != nil {
+			return fmt.Errorf("volumes: %w: %w", runner.ErrInvalid, err)
+		}
+		_, err = taskpath.Stage(stage, strconv.Itoa(i), f)
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// undoStack undoes what was done, the latest first.
+type undoStack []func(context.Context) error
+
+func (u *undoStack) add(f func(context.Context) error) { *u = append(*u, f) }
+
+// run undoes on a context of its own: the one of what failed may be over.
+func (u undoStack) run() error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+	defer cancel()
+	var errs []error
+	for i := len(u) - 1; i >= 0; i-- {
+		errs = append(errs, u[i](ctx))
+	}
+	return errors.Join(errs...)
+}

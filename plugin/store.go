@@ -1,0 +1,68 @@
+package plugin
+
+import (
+	"fmt"
+	"sync"
+)
+
+// store holds the tasks this process looks after, by Nomad's id.
+type store struct {
+	mu    sync.Mutex
+	tasks map[TaskID]*task
+	// busy are ids that are being started or recovered: two calls for one id
+	// must not both make a sandbox.
+	busy map[TaskID]bool
+}
+
+func newStore() *store { return &store{tasks: map[TaskID]*task{}, busy: map[TaskID]bool{}} }
+
+func (s *store) get(id TaskID) (*task, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.tasks[id]
+	return t, ok
+}
+
+// begin claims an id for a start or a recovery; release gives it back. known
+// is the task of that id, if there is one: nothing is claimed then.
+func (s *store) begin(id TaskID) (known *task, release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t, ok := s.tasks[id]; ok {
+		return t, func() {}, nil
+	}
+	if s.busy[id] {
+		return nil, nil, fmt.Errorf("task %s is being started: %w", id, errState)
+	}
+	s.busy[id] = true
+	return nil, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.busy, id)
+	}, nil
+}
+
+func (s *store) put(t *task) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tasks[t.id] = t
+}
+
+func (s *store) delete(id TaskID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tasks, id)
+}
+
+// has reports whether a task of this process has the sandbox ref, or is about
+// to have it.
+func (s *store) has(ref string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tasks {
+		if t.state.Ref == ref {
+			return true
+		}
+	}
+	return false
+}

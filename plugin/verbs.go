@@ -1,0 +1,239 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf16"
+)
+
+// verbCommand is the command that this plugin answers itself, on the host side:
+//
+//	nomad alloc exec ALLOC wardyn VERB
+//
+// Nomad's permission to execute in an allocation is the permission to use it,
+// and the sandbox cannot reach it. An image's own program of that name is
+// reached by its path.
+const verbCommand = "wardyn"
+
+// verb is one word of it.
+type verb struct {
+	name, args, summary string
+	run                 func(c verbCall) error
+}
+
+// verbCall is one use of a verb.
+type verbCall struct {
+	plugin *Plugin
+	task   *task
+	ctx    context.Context
+	args   []string // without flags
+	json   bool
+	most   int // how many lines are wanted
+	out    io.Writer
+}
+
+// later are verbs that this version does not have, with the reason.
+var later = map[string]string{
+	"pending": "this version holds no requests for review", "approve": "this version holds no requests for review",
+	"deny":    "this version holds no requests for review",
+	"suspend": "use nomad alloc signal -s SIGSTOP", "resume": "use nomad alloc signal -s SIGCONT",
+	"snapshot": "this version makes no snapshots", "recording": "this version makes no recordings",
+}
+
+func verbs() []verb {
+	return []verb{
+		{"status", "", "what the sandbox is, its class and its policy", showStatus},
+		{"decisions", "[-n N]", "the latest decisions about its requests", showDecisions},
+		{"explain", "HOST[:PORT]", "what would become of a request, and what to change", showExplanation},
+		{"help", "", "this text", showHelp},
+	}
+}
+
+// answerVerb runs one verb and tells its outcome as a command would: 0, 1 for a
+// failure and 2 for a wrong use.
+func (p *Plugin) answerVerb(out *replies, t *task, argv []string) error {
+	code, msg := 0, ""
+	ctx, cancel := context.WithTimeout(out.stream.Context(), askTimeout)
+	defer cancel()
+	c := verbCall{plugin: p, task: t, ctx: ctx, most: 20, out: out.stdout()}
+	v, err := c.parse(argv)
+	if err == nil {
+		err = v.run(c)
+	}
+	var use *useError
+	switch {
+	case errors.As(err, &use):
+		code, msg = 2, use.Error()
+	case err != nil:
+		code, msg = 1, err.Error()
+	}
+	if msg != "" {
+		if _, err := io.WriteString(out.stderr(), "wardyn: "+msg+"\n"); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(out.stdout().Close(), out.stderr().Close()); err != nil {
+		return err
+	}
+	return out.exit(code)
+}
+
+// useError is a verb used wrongly.
+type useError struct{ text string }
+
+func (e *useError) Error() string { return e.text }
+
+// parse reads a verb, its flags and its arguments, in any order.
+func (c *verbCall) parse(argv []string) (verb, error) {
+	if len(argv) == 0 {
+		argv = []string{"help"}
+	}
+	name, rest := argv[0], argv[1:]
+	for len(rest) > 0 {
+		arg := rest[0]
+		rest = rest[1:]
+		switch flag := strings.TrimLeft(arg, "-"); {
+		case !strings.HasPrefix(arg, "-"):
+			c.args = append(c.args, arg)
+		case flag == "json":
+			c.json = true
+		case flag == "n" && len(rest) > 0:
+			n, err := strconv.Atoi(rest[0])
+			if err != nil || n < 1 {
+				return verb{}, &useError{fmt.Sprintf("-n %q: want a positive number", rest[0])}
+			}
+			c.most, rest = n, rest[1:]
+		default:
+			return verb{}, &useError{fmt.Sprintf("unknown flag %s; see wardyn help", arg)}
+		}
+	}
+	for _, v := range verbs() {
+		if v.name == name {
+			return v, nil
+		}
+	}
+	if why, ok := later[name]; ok {
+		return verb{}, fmt.Errorf("%s is not to be had: %s", name, why)
+	}
+	return verb{}, &useError{fmt.Sprintf("no verb %q; see wardyn help", safeText(name))}
+}
+
+func showHelp(c verbCall) error {
+	fmt.Fprint(c.out, "nomad alloc exec ALLOC wardyn VERB [-json]\n\n")
+	for _, v := range verbs() {
+		fmt.Fprintf(c.out, "  %-26s %s\n", strings.TrimSpace(v.name+" "+v.args), v.summary)
+	}
+	return nil
+}
+
+// statusView is what status shows.
+type statusView struct {
+	Sandbox  string    `json:"sandbox"`
+	Run      string    `json:"run_id"`
+	Session  string    `json:"session"`
+	State    string    `json:"state"`
+	Class    string    `json:"class"`
+	Image    string    `json:"image"`
+	Started  time.Time `json:"started"`
+	Allow    []string  `json:"allow"`
+	Deny     []string  `json:"deny,omitempty"`
+	Methods  []string  `json:"methods,omitempty"`
+	AllowAll bool      `json:"allow_all,omitempty"`
+}
+
+func showStatus(c verbCall) error {
+	s := c.task.state
+	v := statusView{
+		Sandbox: s.Ref, Run: s.Run.String(), Session: s.Session, State: c.stateWord(), Class: string(s.Class),
+		Image: s.Image, Started: s.Started, Allow: s.Allow, Deny: s.Deny, Methods: s.Methods, AllowAll: s.AllowAll,
+	}
+	if c.json {
+		return writeJSON(c.out, v)
+	}
+	allow := strings.Join(v.Allow, ", ")
+	switch {
+	case v.AllowAll:
+		allow = "everything that is not denied"
+	case allow == "":
+		allow = "nothing"
+	}
+	for _, line := range [][2]string{
+		{"sandbox", v.Sandbox}, {"session", v.Session}, {"state", v.State}, {"class", v.Class}, {"image", v.Image},
+		{"started", v.Started.Format(time.RFC3339)}, {"allow", allow}, {"deny", strings.Join(v.Deny, ", ")},
+		{"methods", strings.Join(v.Methods, ", ")},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(c.out, "%-8s %s\n", line[0], line[1])
+		}
+	}
+	return nil
+}
+
+// stateWord is the engine's word on the sandbox, or that there is none.
+func (c verbCall) stateWord() string {
+	if _, ended := c.task.exit(); ended {
+		return "exited"
+	}
+	b, err := c.plugin.backend()
+	if err != nil {
+		return "unknown: " + err.Error()
+	}
+	h, err := b.Driver.Inspect(c.ctx, c.task.state.Ref)
+	if err != nil {
+		return "unknown: " + err.Error()
+	}
+	return string(h.State)
+}
+
+func showDecisions(c verbCall) error {
+	b, err := c.plugin.backend()
+	if err != nil {
+		return err
+	}
+	list, err := b.Control.Decisions(c.task.run, c.most)
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.out, list)
+	}
+	for _, d := range list {
+		if d.Flow != nil && d.Flow.Kind == "end" {
+			continue
+		}
+		line := []string{
+			d.Request.Time.UTC().Format("15:04:05"), safeText(string(d.Decision)), safeText(d.Request.Method),
+			safeText(d.Request.Host + ":" + strconv.Itoa(d.Request.Port)), safeText(d.RuleSource), safeText(d.Cause),
+		}
+		fmt.Fprintln(c.out, strings.TrimSpace(strings.Join(line, "  ")))
+	}
+	return nil
+}
+
+// writeJSON writes ASCII only: what a sandbox shaped is in it.
+func writeJSON(w io.Writer, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	var out strings.Builder
+	for _, r := range string(b) {
+		switch {
+		case r < 0x80:
+			out.WriteRune(r)
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, hi, lo)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	_, err = io.WriteString(w, out.String()+"\n")
+	return err
+}
