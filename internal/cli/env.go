@@ -27,12 +27,16 @@ type Env struct {
 	Args           []string // without the program's own name
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
-	// Interrupts delivers SIGINT and SIGTERM. The first asks a run to stop, the
-	// second kills it.
-	Interrupts <-chan os.Signal
+	// Interrupts begins to deliver the signals that end a run: the first asks it
+	// to stop, the second kills it. SIGPIPE among them, that nobody reads the
+	// output any more, never kills.
+	Interrupts func() <-chan os.Signal
 	Version    string
 	// Executable is the plugin binary that run starts: this program itself.
 	Executable string
+
+	// What follows comes from the parts that the program is made of; nil where
+	// one is not built in.
 
 	// ServePlugin serves Nomad's plugin protocol and returns when the client
 	// has shut it down.
@@ -51,7 +55,7 @@ func Main(ctx context.Context, e Env) int {
 	// command goes before the cookie.
 	keeper := len(e.Args) > 0 && e.Args[0] == keeperCommand.name
 	if !keeper && e.Getenv(cookieKey) == cookieValue {
-		return e.report(e.ServePlugin())
+		return e.report(e.servePlugin())
 	}
 	if len(e.Args) == 0 {
 		usage(e.Stderr)
@@ -71,6 +75,13 @@ func Main(ctx context.Context, e Env) int {
 		return exitUsage
 	}
 	return c.run(ctx, e, c, rest)
+}
+
+func (e Env) servePlugin() error {
+	if e.ServePlugin == nil {
+		return errors.New("this program was built without the plugin")
+	}
+	return e.ServePlugin()
 }
 
 // report prints an error, if there is one, and gives the exit code for it.

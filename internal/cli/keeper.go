@@ -1,6 +1,9 @@
 package cli
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 var keeperCommand = &command{
 	name:    "keeper",
@@ -8,6 +11,9 @@ var keeperCommand = &command{
 	text:    "Started by the plugin, once a node; there is no reason to call it by hand.",
 	hidden:  true,
 	run: func(ctx context.Context, e Env, _ *command, args []string) int {
+		if e.Keeper == nil {
+			return e.report(errors.New("this program was built without the keeper"))
+		}
 		return e.report(e.Keeper(ctx, args))
 	},
 }

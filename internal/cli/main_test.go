@@ -62,6 +62,17 @@ func TestDispatch(t *testing.T) {
 	}
 }
 
+// TestMissingParts: a program without plugin or keeper says so.
+func TestMissingParts(t *testing.T) {
+	for _, c := range []struct{ arg, cookie, want string }{{"keeper", "", "without the keeper"}, {"x", cookieValue, "without the plugin"}} {
+		var stdout, stderr bytes.Buffer
+		e := Env{Args: []string{c.arg}, Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return c.cookie }}
+		if code := Main(context.Background(), e); code != exitFailed || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%s: exit %d, %s", c.arg, code, stderr.String())
+		}
+	}
+}
+
 // TestCommandsAreDescribed: the help of every command that people use says what
 // it is for.
 func TestCommandsAreDescribed(t *testing.T) {

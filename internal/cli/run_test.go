@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -134,7 +135,7 @@ func runCall(t *testing.T, file string, flags, argv []string, stopAt ...string) 
 	var stdout bytes.Buffer
 	stderr := &watched{wanted: stopAt, interrupts: make(chan os.Signal, len(stopAt))}
 	e := testEnv(&stdout, nil)
-	e.Stderr, e.Interrupts = stderr, stderr.interrupts
+	e.Stderr, e.Interrupts = stderr, func() <-chan os.Signal { return stderr.interrupts }
 	e.Purge = func(_ context.Context, config map[string]any) error {
 		c.purged = config
 		return nil
@@ -312,14 +313,52 @@ func TestInterruptedLaunch(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	e := testEnv(&stdout, &stderr)
 	interrupts := make(chan os.Signal, 1)
-	interrupts <- syscall.SIGTERM
-	e.Interrupts = interrupts
-	code, err := runJob(t.Context(), e, runOptions{job: "testdata/one.nomad.hcl"}, func(ctx context.Context, _ launchSpec) (backend, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
+	e.Interrupts = func() <-chan os.Signal { return interrupts }
+	t.Setenv("TMPDIR", t.TempDir())
+	p := &pretended{}
+	for name, launched := range map[string]bool{"it gives up": false, "it comes too late": true} {
+		interrupts <- syscall.SIGTERM
+		code, err := runJob(t.Context(), e, runOptions{job: "testdata/one.nomad.hcl"}, func(ctx context.Context, s launchSpec) (backend, error) {
+			<-ctx.Done()
+			if launched {
+				return p.launch(ctx, s)
+			}
+			return nil, ctx.Err()
+		})
+		if code != 1 || err == nil || !strings.Contains(err.Error(), "interrupted before") || stdout.Len() != 0 {
+			t.Errorf("%s: exit %d, %v, printed %q", name, code, err, stdout.String())
+		}
+	}
+	if len(p.closed) != 1 || p.closed[0] {
+		t.Errorf("closed: %v", p.closed)
+	}
+}
+
+// TestBrokenPipeStopsAndNeverKills: a reader that has gone ends the run, each
+// further line that it does not take changes nothing.
+func TestBrokenPipeStopsAndNeverKills(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	interrupts := make(chan os.Signal)
+	stderr := &watched{}
+	e := testEnv(&bytes.Buffer{}, nil)
+	e.Stderr, e.Interrupts = stderr, func() <-chan os.Signal { return interrupts }
+	p := &pretended{}
+	code, err := runJob(t.Context(), e, runOptions{job: "testdata/hang.nomad.hcl"}, func(ctx context.Context, s launchSpec) (backend, error) {
+		go func() {
+			for !strings.Contains(stderr.String(), "* Started") {
+				runtime.Gosched()
+			}
+			for range 10 {
+				select {
+				case interrupts <- syscall.SIGPIPE:
+				case <-t.Context().Done(): // the run is over
+				}
+			}
+		}()
+		return p.launch(ctx, s)
 	})
-	if code != 1 || err == nil || !strings.Contains(err.Error(), "interrupted before") {
-		t.Errorf("exit %d, %v", code, err)
+	if err != nil || code != 143 || strings.Contains(stderr.String(), "Killing (") {
+		t.Errorf("exit %d, %v, stderr:\n%s", code, err, stderr.String())
 	}
 }
 

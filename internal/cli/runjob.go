@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli/supervise"
@@ -72,10 +73,13 @@ func runJob(ctx context.Context, e Env, o runOptions, launch func(context.Contex
 	}
 	r.back, err = launch(launching, spec)
 	switch {
-	case err != nil && launching.Err() != nil:
-		return exitFailed, errors.New("interrupted before anything was started")
-	case err != nil:
+	case err != nil && launching.Err() == nil:
 		return exitFailed, err
+	case launching.Err() != nil:
+		if r.back != nil {
+			err = r.back.close(false)
+		}
+		return exitFailed, errors.Join(errors.New("interrupted before anything was started"), err)
 	}
 	code = r.follow(ctx, group)
 	return code, errors.Join(r.decisions(), r.finish())
@@ -136,23 +140,31 @@ func (r *run) notes() {
 // function it returns ends that.
 func (r *run) obey(group *supervise.Group, cancelLaunch func()) (end func()) {
 	over := make(chan struct{})
-	go func() {
-		for n := 1; ; n++ {
+	interrupts := r.env.Interrupts()
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		stopping := false
+		for {
 			select {
 			case <-over:
 				return
-			case s := <-r.env.Interrupts:
+			case s := <-interrupts:
 				cancelLaunch()
-				if n == 1 {
+				switch {
+				case !stopping:
 					group.Stop(fmt.Sprintf("Stopping (%v); once more to kill", s))
-					continue
+					stopping = true
+				case s != syscall.SIGPIPE:
+					r.out.event("", "Killing (%v)", s)
+					group.Kill()
 				}
-				r.out.event("", "Killing (%v)", s)
-				group.Kill()
 			}
 		}
-	}()
-	return func() { close(over) }
+	})
+	return func() {
+		close(over)
+		watch.Wait()
+	}
 }
 
 // start is how the supervisor starts a task.

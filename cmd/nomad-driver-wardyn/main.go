@@ -1,0 +1,41 @@
+// Command nomad-driver-wardyn is a Nomad task driver plugin when Nomad starts
+// it, and a command line otherwise.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/cli"
+)
+
+// version is set by the linker.
+var version = "0.1.0-dev"
+
+func main() {
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error: where is this program:", err)
+		os.Exit(1)
+	}
+	os.Exit(cli.Main(context.Background(), cli.Env{
+		Args:       os.Args[1:],
+		Stdout:     os.Stdout,
+		Stderr:     os.Stderr,
+		Getenv:     os.Getenv,
+		Interrupts: interrupts,
+		Version:    version,
+		Executable: self,
+	}))
+}
+
+// interrupts asks for the signals that end a run. It is not called in a plugin,
+// which a signal ends as any program.
+func interrupts() <-chan os.Signal {
+	c := make(chan os.Signal, 4)
+	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	return c
+}
