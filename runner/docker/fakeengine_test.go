@@ -404,3 +404,13 @@ func (f *fakeEngine) kindOf(id string) string {
 	}
 	return kind(id)
 }
+
+func (f *fakeEngine) ImageRemove(ctx context.Context, ref string, _ image.RemoveOptions) ([]image.DeleteResponse, error) {
+	return nil, f.do(ctx, "ImageRemove "+ref, func() error {
+		if _, ok := f.images[ref]; !ok {
+			return notFound("image: " + ref)
+		}
+		delete(f.images, ref)
+		return nil
+	})
+}

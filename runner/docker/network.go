@@ -186,7 +186,7 @@ func isOverlap(err error) bool {
 		return false
 	}
 	s := strings.ToLower(err.Error())
-	return strings.Contains(s, "pool overlaps") || strings.Contains(s, "overlapping ipv4") ||
+	return strings.Contains(s, "pool overlaps") || strings.Contains(s, "have overlapping") ||
 		strings.Contains(s, "conflicts with network")
 }
 
