@@ -13,28 +13,41 @@ import (
 	"time"
 )
 
-// decisionFile is where a task's egress decisions are, below its directory.
-const decisionFile = "wardyn/decisions.jsonl"
+// decisionDir is where a task's egress decisions are, below its directory, and
+// decisionFiles are they: the older half, which is there when the newer has
+// been full, and the newer.
+const decisionDir = "wardyn"
+
+var decisionFiles = []string{"decisions.1.jsonl", "decisions.jsonl"}
 
 // longestRecord bounds one line of a decision file.
 const longestRecord = 1 << 20
 
-// printDecisions prints the decisions of a task: the file as it is, or a line
-// for each verdict. A task without the file made no request.
+// printDecisions prints the decisions of a task: the files as they are, or a
+// line for each verdict. A task without files made no request.
 func printDecisions(w io.Writer, taskDir string, raw bool) error {
-	f, err := os.Open(filepath.Join(taskDir, filepath.FromSlash(decisionFile)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	for _, name := range decisionFiles {
+		f, err := os.Open(filepath.Join(taskDir, decisionDir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = copyDecisions(w, f, raw)
+			f.Close() // it was only read
+		}
+		if err != nil {
+			return fmt.Errorf("decisions: %w", err)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("decisions: %w", err)
-	}
-	defer f.Close()
+	return nil
+}
+
+func copyDecisions(w io.Writer, r io.Reader, raw bool) error {
 	if raw {
-		_, err := io.Copy(w, f)
+		_, err := io.Copy(w, r)
 		return err
 	}
-	lines := bufio.NewScanner(f)
+	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, longestRecord)
 	for lines.Scan() {
 		if text := decisionLine(lines.Bytes()); text != "" {
@@ -44,69 +57,60 @@ func printDecisions(w io.Writer, taskDir string, raw bool) error {
 	return lines.Err()
 }
 
-// record is a line of a decision file. The sidecar's own shape nests the
-// request and the flow, the file's is flat; both are understood.
-type record map[string]any
-
-func parseRecord(line []byte) (record, error) {
-	var nested map[string]any
-	if err := json.Unmarshal(line, &nested); err != nil {
-		return nil, err
-	}
-	flat := record{}
-	for k, v := range nested {
-		switch inner, isObject := v.(map[string]any); {
-		case isObject && (k == "request" || k == "flow"):
-			for k, v := range inner {
-				flat[strings.ToLower(k)] = v
-			}
-		case isObject && k == "rule":
-			flat["rule_source"], flat["rule"] = inner["source"], inner["id"]
-		default:
-			flat[strings.ToLower(k)] = v
-		}
-	}
-	return flat, nil
+// record is what people are shown of a line of a decision file.
+type record struct {
+	Time     time.Time `json:"time"`
+	Kind     string    `json:"kind"`
+	Decision string    `json:"decision"`
+	Code     string    `json:"code"`
+	Rule     struct {
+		ID string `json:"id"`
+	} `json:"rule"`
+	Method string `json:"method"`
+	Host   string `json:"host"`
+	Port   int    `json:"port"`
+	Path   string `json:"path"`
+	Cause  string `json:"cause"`
+	Hint   string `json:"hint"`
+	Gap    struct {
+		N uint64 `json:"n"`
+	} `json:"gap"`
 }
 
-// text gives the first of some fields that is there, fit for a terminal.
-func (r record) text(names ...string) string {
-	for _, n := range names {
-		if v, ok := r[n]; ok && v != nil && v != "" {
-			return printable(fmt.Sprint(v))
-		}
-	}
-	return ""
-}
-
-// decisionLine is one verdict for people; "" for records that are none.
+// decisionLine is one record for people; "" for those that tell them nothing.
 func decisionLine(line []byte) string {
-	r, err := parseRecord(line)
-	if err != nil {
+	var r record
+	if err := json.Unmarshal(line, &r); err != nil {
 		return "unreadable record: " + printable(string(line))
 	}
-	verdict := r.text("decision")
-	if kind := r.text("kind"); verdict == "" || kind != "" && kind != "decision" {
+	at := "            "
+	if !r.Time.IsZero() {
+		at = r.Time.Local().Format("15:04:05.000")
+	}
+	switch r.Kind {
+	case "gap":
+		return fmt.Sprintf("%s %d records are missing", at, r.Gap.N)
+	case "decision":
+	default: // the end of a flow
 		return ""
 	}
-	at := r.text("time")
-	if t, err := time.Parse(time.RFC3339Nano, at); err == nil {
-		at = t.Local().Format("15:04:05.000")
+	target := r.Host
+	if r.Port != 0 {
+		target = fmt.Sprintf("%s:%d", r.Host, r.Port)
 	}
-	target := r.text("host")
-	if port := r.text("port"); port != "" && port != "0" {
-		target += ":" + port
+	words := []string{at, fmt.Sprintf("%-7s", r.Decision)}
+	if r.Method != "" {
+		words = append(words, r.Method)
 	}
-	parts := []string{at, fmt.Sprintf("%-7s", verdict), r.text("method"), target + r.text("path", "path_template")}
-	out := strings.TrimSpace(strings.Join(parts, " "))
+	words = append(words, target+r.Path)
 	var why []string
-	for _, name := range []string{"rule_source", "rule", "cause", "hint"} {
-		if s := r.text(name); s != "" {
+	for _, s := range []string{r.Code, r.Rule.ID, r.Cause, r.Hint} {
+		if s != "" {
 			why = append(why, s)
 		}
 	}
 	if len(why) > 0 {
-		out += "  (" + strings.Join(why, "; ") + ")"
+		words = append(words, "("+strings.Join(why, "; ")+")")
 	}
-	return out
+	return printable(strings.Join(words, " "))
 }

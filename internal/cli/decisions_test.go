@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 )
@@ -14,15 +13,14 @@ func TestDecisionLine(t *testing.T) {
 	time.Local = time.UTC
 	defer func() { time.Local = old }()
 	for _, c := range []struct{ in, want string }{
-		{`{"v":1,"kind":"decision","time":"2026-01-02T03:04:05.6Z","decision":"allow","method":"GET","host":"a.example","port":8080,"path":"/x","rule_source":"policy:allow","rule":"a.example:8080"}`,
-			`03:04:05.600 allow   GET a.example:8080/x  (policy:allow; a.example:8080)`},
-		{`{"request":{"RunID":"r","Host":"b.example","Port":443,"Method":"CONNECT","Path":"","Time":"2026-01-02T03:04:05Z"},"decision":"deny","rule_source":"policy:default","cause":"no entry allows it","flow":{"v":1,"kind":"decision","hint":"add it to allow"}}`,
-			`03:04:05.000 deny    CONNECT b.example:443  (policy:default; no entry allows it; add it to allow)`},
-		{`{"kind":"decision","decision":"deny","host":"c","rule":{"source":"policy:deny","id":"c"}}`, `deny     c  (policy:deny; c)`},
+		{`{"v":1,"seq":1,"time":"2026-01-02T03:04:05.6Z","kind":"decision","decision":"allow","code":"policy:allow","rule":{"source":"policy:allow","id":"a.example:8080"},"method":"GET","host":"a.example","port":8080,"path":"/x"}`,
+			`03:04:05.600 allow   GET a.example:8080/x (policy:allow; a.example:8080)`},
+		{`{"time":"2026-01-02T03:04:05Z","kind":"decision","decision":"deny","code":"policy:default-deny","host":"b.example","port":443,"method":"CONNECT","cause":"no entry allows it","hint":"add it to allow"}`,
+			`03:04:05.000 deny    CONNECT b.example:443 (policy:default-deny; no entry allows it; add it to allow)`},
+		{`{"kind":"decision","decision":"pending","host":"c"}`, `             pending c`},
 		{`{"kind":"end","decision":"allow","host":"a.example"}`, ""},
-		{`{"flow":{"kind":"end"},"decision":"allow"}`, ""},
-		{`{"kind":"gap","gap":{"n":3}}`, ""},
-		{`{"decision":"deny","host":"evil\u001b[2J\u202e"}`, `deny     evil\x1b[2J\u202e`},
+		{`{"kind":"gap","time":"2026-01-02T03:04:05Z","gap":{"n":3}}`, "03:04:05.000 3 records are missing"},
+		{`{"kind":"decision","decision":"deny","host":"evil\u001b[2J\u202e"}`, `             deny    evil\x1b[2J\u202e`},
 		{`{"half`, `unreadable record: {"half`},
 	} {
 		if got := decisionLine([]byte(c.in)); got != c.want {
@@ -37,19 +35,21 @@ func TestPrintDecisions(t *testing.T) {
 	if err := printDecisions(&out, dir, false); err != nil || out.Len() != 0 {
 		t.Errorf("without a file: %q, %v", out.String(), err)
 	}
-	file := "{\"decision\":\"allow\",\"host\":\"a\"}\n{\"kind\":\"end\"}\n{\"decision\":\"deny\",\"host\":\"b\"}\n"
-	path := filepath.Join(dir, "wardyn", "decisions.jsonl")
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
+	older, newer := "{\"kind\":\"decision\",\"decision\":\"allow\",\"host\":\"a\"}\n", "{\"kind\":\"end\"}\n{\"kind\":\"decision\",\"decision\":\"deny\",\"host\":\"b\"}\n"
+	for name, text := range map[string]string{"decisions.jsonl": newer, "decisions.1.jsonl": older} {
+		path := filepath.Join(dir, "wardyn", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := printDecisions(&out, dir, false); err != nil || strings.Count(out.String(), "\n") != 2 {
+	if err := printDecisions(&out, dir, false); err != nil || out.String() != "             allow   a\n             deny    b\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	out.Reset()
-	if err := printDecisions(&out, dir, true); err != nil || out.String() != file {
+	if err := printDecisions(&out, dir, true); err != nil || out.String() != older+newer {
 		t.Errorf("raw: %q, %v", out.String(), err)
 	}
 }

@@ -285,7 +285,7 @@ func (r *run) decisions() error {
 		if dir == "" {
 			continue
 		}
-		r.out.event(t.Name, "Decisions: %s", filepath.Join(dir, filepath.FromSlash(decisionFile)))
+		r.out.event(t.Name, "Decisions: %s", filepath.Join(dir, decisionDir, decisionFiles[len(decisionFiles)-1]))
 		errs = append(errs, printDecisions(r.env.Stdout, dir, r.options.json))
 	}
 	return errors.Join(errs...)

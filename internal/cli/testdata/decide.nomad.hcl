@@ -4,7 +4,7 @@ job "decide" {
     task "t" {
       driver = "wardyn"
       config {
-        decide = "{\"decision\":\"allow\",\"host\":\"a.example\",\"port\":443,\"method\":\"CONNECT\"}\n{\"kind\":\"end\"}\n{\"decision\":\"deny\",\"host\":\"b.example\",\"rule_source\":\"policy:default\"}\n"
+        decide = "{\"kind\":\"decision\",\"decision\":\"allow\",\"host\":\"a.example\",\"port\":443,\"method\":\"CONNECT\"}\n{\"kind\":\"end\"}\n{\"kind\":\"decision\",\"decision\":\"deny\",\"host\":\"b.example\",\"code\":\"policy:default\"}\n"
       }
     }
   }

@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/driver"
+	"github.com/wardyn/nomad-driver-wardyn/plugin"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+	"github.com/wardyn/nomad-driver-wardyn/runner/runnertest"
+)
+
+// TestMain lets this test binary be the plugin that run starts: the real
+// plugin, over a runner in memory.
+func TestMain(m *testing.M) {
+	if plugin.LaunchedByNomad() {
+		plugin.Serve(plugin.Options{Version: "1.2.3", Build: memoryBackend})
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func memoryBackend(_ context.Context, h plugin.HostConfig, _ *slog.Logger) (*plugin.Backend, error) {
+	fake := runnertest.New(runnertest.Options{Programs: map[string]runnertest.Program{
+		"printenv": func(_ context.Context, p *runnertest.Process) int {
+			for _, name := range p.Argv[1:] {
+				for _, kv := range p.Env {
+					if strings.HasPrefix(kv, name+"=") {
+						fmt.Fprintln(p.Stdout, kv)
+					}
+				}
+			}
+			return 0
+		},
+	}})
+	return &plugin.Backend{
+		Driver: driver.NewDocker(fake, driver.DockerOpts{}), Runner: fake, Ref: runnertest.Ref,
+		Control: oneDecision{}, Outputs: &fifoOutputs{drained: map[uuid.UUID]chan struct{}{}},
+		StageRoot: filepath.Join(h.DataDir, "stage"),
+	}, nil
+}
+
+// oneDecision is a control plane on which every run has made one request.
+type oneDecision struct{}
+
+func (oneDecision) Prepare(r plugin.Run, _ func(egress.DecisionLog)) error {
+	line := `{"kind":"decision","decision":"deny","code":"policy:default-deny","host":"blocked.example","port":80}` + "\n"
+	return os.WriteFile(filepath.Join(r.Records, "decisions.jsonl"), []byte(line), 0o600)
+}
+func (oneDecision) Resume(context.Context, plugin.Run, func(egress.DecisionLog)) error { return nil }
+func (oneDecision) Decisions(plugin.Run, int) ([]egress.DecisionLog, error)            { return nil, nil }
+func (oneDecision) Forget(uuid.UUID) error                                             { return nil }
+
+// fifoOutputs copies what main processes print into Nomad's FIFOs.
+type fifoOutputs struct {
+	mu      sync.Mutex
+	drained map[uuid.UUID]chan struct{}
+}
+
+type fifoSink struct {
+	o *fifoOutputs
+	r plugin.Run
+}
+
+func (o *fifoOutputs) Sink(r plugin.Run) runner.OutputSink { return fifoSink{o, r} }
+
+func (o *fifoOutputs) Resume(context.Context, plugin.Run, runner.OutputReader) (int64, error) {
+	return 0, nil
+}
+
+func (o *fifoOutputs) Drain(ctx context.Context, r plugin.Run) error {
+	o.mu.Lock()
+	done := o.drained[r.ID]
+	o.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+func (o *fifoOutputs) Forget(uuid.UUID) error { return nil }
+
+func (s fifoSink) Follow(_ context.Context, _ string, out runner.OutputStream) error {
+	var to [3]*os.File
+	for i, path := range []string{1: s.r.Stdout, 2: s.r.Stderr} {
+		if path == "" {
+			continue
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		to[i] = f
+	}
+	done := make(chan struct{})
+	s.o.mu.Lock()
+	s.o.drained[s.r.ID] = done
+	s.o.mu.Unlock()
+	go func() {
+		defer close(done)
+		defer to[1].Close()
+		defer to[2].Close()
+		defer out.Conn.Close()
+		head := make([]byte, 8)
+		for {
+			if _, err := io.ReadFull(out.Conn, head); err != nil {
+				return
+			}
+			if _, err := io.CopyN(to[head[0]], out.Conn, int64(binary.BigEndian.Uint32(head[4:]))); err != nil {
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// runPlugin runs a job through a plugin process and gives what people see.
+func runPlugin(t *testing.T, args []string, config string, stopAt ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	file := filepath.Join(t.TempDir(), "job.nomad.hcl")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	errs := &watched{wanted: stopAt, interrupts: make(chan os.Signal, len(stopAt))}
+	e := testEnv(&out, nil)
+	e.Stderr, e.Executable = errs, self
+	e.Interrupts = func() <-chan os.Signal { return errs.interrupts }
+	for i, a := range args {
+		if a == "JOB" {
+			args[i] = file
+		}
+	}
+	e.Args = append([]string{"run"}, args...)
+	code = Main(t.Context(), e)
+	if left := listed(t, temp); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	return code, out.String(), errs.String()
+}
+
+const pluginJob = `
+variable "script" {
+  type = string
+}
+variable "level" {
+  type    = string
+  default = "CC1"
+}
+job "small" {
+  type = "batch"
+  meta {
+    owner = "me"
+  }
+  group "g" {
+    network {
+      port "http" {
+        to = 8080
+      }
+    }
+    restart {
+      attempts = 0
+    }
+    task "web" {
+      driver = "wardyn"
+      config {
+        image       = "busybox:1"
+        entrypoint  = []
+        command     = "sh"
+        args        = ["-c", var.script]
+        confinement = var.level
+      }
+    }
+  }
+}
+`
+
+// TestRunThroughThePlugin: a plugin process, launched as Nomad does, runs the
+// task; streams and exit code are the task's.
+func TestRunThroughThePlugin(t *testing.T) {
+	code, stdout, stderr := runPlugin(t, []string{"-decisions", "-var", "script=echo out ${NOMAD_TASK_NAME} ${NOMAD_META_owner}; echo err >&2; exit 3", "JOB"}, pluginJob)
+	if code != 3 || stdout != "web | out web me\n             deny    blocked.example:80 (policy:default-deny)\n" ||
+		!strings.Contains(stderr, "web | err\n") || !strings.Contains(stderr, "web * Terminated: exit code 3\n") {
+		t.Errorf("exit %d\nstdout:\n%sstderr:\n%s", code, stdout, stderr)
+	}
+}
+
+// TestExecThroughThePlugin: the command's exit code is the run's, and ends it.
+func TestExecThroughThePlugin(t *testing.T) {
+	code, stdout, stderr := runPlugin(t, []string{"-exec", "web", "-var", "script=sleep 600", "JOB", "--", "sh", "-c", "echo inside; echo odd >&2; exit 5"}, pluginJob)
+	if code != 5 || stdout != "web exec | inside\n" || !strings.Contains(stderr, "web exec | odd\n") ||
+		!strings.Contains(stderr, "web exec * Terminated: exit code 5\n") {
+		t.Errorf("exit %d\nstdout:\n%sstderr:\n%s", code, stdout, stderr)
+	}
+}
+
+func TestInterruptThroughThePlugin(t *testing.T) {
+	code, stdout, stderr := runPlugin(t, []string{"-var", "script=echo up; sleep 600", "JOB"}, pluginJob, "web * Started")
+	if code != 143 && code != 137 || stdout != "web | up\n" || !strings.Contains(stderr, "* Stopping (interrupt)") {
+		t.Errorf("exit %d\nstdout:\n%sstderr:\n%s", code, stdout, stderr)
+	}
+}
+
+// TestI7MistakesThroughThePlugin: what a plugin refuses reaches the terminal
+// whole, and is not tried again.
+func TestI7MistakesThroughThePlugin(t *testing.T) {
+	code, stdout, stderr := runPlugin(t, []string{"-var", "level=CC9", "-var", "script=true", "JOB"}, pluginJob)
+	if code != 1 || stdout != "" || !strings.Contains(stderr, "CC9") || strings.Contains(stderr, "rpc error") || strings.Contains(stderr, "Restarting") {
+		t.Errorf("exit %d\nstdout:\n%sstderr:\n%s", code, stdout, stderr)
+	}
+}
+
+// TestPluginOptionsAreRefusedWhole: a bad option ends the run before it begins.
+func TestPluginOptionsAreRefusedWhole(t *testing.T) {
+	for option, want := range map[string]string{"slots = -1": "slots", "no_such_option = 1": "no_such_option"} {
+		config := filepath.Join(t.TempDir(), "plugin.hcl")
+		if err := os.WriteFile(config, []byte(option+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, stdout, stderr := runPlugin(t, []string{"-plugin-config", config, "-var", "script=true", "JOB"}, pluginJob)
+		if code != 1 || stdout != "" || !strings.Contains(stderr, want) || strings.Contains(stderr, "rpc error") {
+			t.Errorf("%s: exit %d\nstdout:\n%sstderr:\n%s", option, code, stdout, stderr)
+		}
+	}
+}
+
+// TestEnvironmentThroughThePlugin: what a client gives a task, templates
+// included, arrives in it.
+func TestEnvironmentThroughThePlugin(t *testing.T) {
+	job := `
+job "env" {
+  type      = "batch"
+  namespace = "agents"
+  group "g" {
+    restart {
+      attempts = 0
+    }
+    task "show" {
+      driver = "wardyn"
+      env {
+        PLAIN  = "1"
+        NESTED = "${NOMAD_TASK_DIR}/x on ${attr.kernel.name}"
+      }
+      template {
+        destination = "secrets/file.env"
+        env         = true
+        data        = <<EOT
+FROM_TEMPLATE="{{ env "NOMAD_NAMESPACE" }} {{ env "PLAIN" }} {{ env "attr.kernel.name" }}"
+EOT
+      }
+      config {
+        image      = "busybox:1"
+        entrypoint = []
+        command    = "printenv"
+        args       = ["PLAIN", "NESTED", "FROM_TEMPLATE", "NOMAD_CPU_LIMIT"]
+      }
+      resources {
+        cpu = 123
+      }
+    }
+  }
+}
+`
+	code, stdout, stderr := runPlugin(t, []string{"JOB"}, job)
+	want := "show | PLAIN=1\nshow | NESTED=/local/x on linux\nshow | FROM_TEMPLATE=agents 1 linux\nshow | NOMAD_CPU_LIMIT=123\n"
+	if code != 0 || stdout != want {
+		t.Errorf("exit %d\nstdout:\n%sstderr:\n%s", code, stdout, stderr)
+	}
+}
