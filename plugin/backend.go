@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/driver"
+	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
@@ -33,30 +34,31 @@ type Backend struct {
 	Close func() error
 }
 
-// Run is one attempt of a task, as the parts beside the sandbox know it.
+// Build makes a Backend. ctx ends when the plugin does.
+type Build func(ctx context.Context, h HostConfig, log *slog.Logger) (*Backend, error)
+
+// ControlPlane is what tasks need of the control endpoint: a part of
+// control.Server.
+type ControlPlane interface {
+	// Prepare makes a run known before its sidecar exists.
+	Prepare(r control.Run) error
+	// Resume serves a run again in a new process.
+	Resume(ctx context.Context, r control.Run) (egress.Endpoint, error)
+	// Summary counts a known run's decisions.
+	Summary(run uuid.UUID) (control.Summary, bool)
+	// Forget ends a run's service; an unknown run is nil.
+	Forget(run uuid.UUID) error
+}
+
+var _ ControlPlane = (*control.Server)(nil)
+
+// Run is one attempt of a task, as its output knows it.
 type Run struct {
 	ID uuid.UUID
 	// Ref is the ref of its sandbox.
 	Ref string
-	// Records is the folder for decisions.jsonl.
-	Records string
 	// Stdout and Stderr are Nomad's log files.
 	Stdout, Stderr string
-}
-
-// ControlPlane is what tasks need of the control endpoint: internal/control
-// has it all.
-type ControlPlane interface {
-	// Prepare makes a run known before its sidecar exists: where its decisions
-	// are recorded and who else hears of each.
-	Prepare(r Run, heard func(egress.DecisionLog)) error
-	// Resume serves a run again after a restart of this process. Its sidecar
-	// has what it needs already and sends what was not acknowledged.
-	Resume(ctx context.Context, r Run, heard func(egress.DecisionLog)) error
-	// Decisions are the latest recorded decisions of a run, oldest first.
-	Decisions(r Run, most int) ([]egress.DecisionLog, error)
-	// Forget ends a run's service; an unknown run is nil.
-	Forget(run uuid.UUID) error
 }
 
 // Outputs carries what main processes print to Nomad's log files, also while
@@ -72,6 +74,3 @@ type Outputs interface {
 	// Forget lets go of a run's log files; an unknown run is nil.
 	Forget(run uuid.UUID) error
 }
-
-// Build makes a Backend. ctx ends when the plugin does.
-type Build func(ctx context.Context, h HostConfig, log *slog.Logger) (*Backend, error)

@@ -36,7 +36,7 @@ func newDenials(tell func(string, ...string)) *denials {
 
 // hear takes one decision; only refusals are told.
 func (d *denials) hear(log egress.DecisionLog) {
-	if log.Decision != egress.Deny || log.Flow != nil && log.Flow.Kind == "end" {
+	if log.Decision != egress.Deny || log.Flow != nil && log.Flow.Kind != "" && log.Flow.Kind != "decision" {
 		return
 	}
 	host := safeText(log.Request.Host + ":" + strconv.Itoa(log.Request.Port))

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 )
@@ -33,6 +34,8 @@ type task struct {
 	config *driverpb.TaskConfig // as received
 	state  state
 	run    Run
+	// records is the folder for people's files.
+	records string
 
 	// ctx ends when the task is destroyed or the plugin ends: whatever watches
 	// the task stops then.
@@ -54,8 +57,14 @@ func newTask(life context.Context, tc *driverpb.TaskConfig, s state) *task {
 	d := taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}
 	return &task{
 		id: TaskID(tc.GetId()), config: tc, state: s, ctx: ctx, stop: stop, done: make(chan struct{}), followed: make(chan struct{}),
-		run: Run{ID: s.Run, Ref: s.Ref, Records: d.Own(), Stdout: tc.GetStdoutPath(), Stderr: tc.GetStderrPath()},
+		records: d.Own(),
+		run:     Run{ID: s.Run, Ref: s.Ref, Stdout: tc.GetStdoutPath(), Stderr: tc.GetStderrPath()},
 	}
+}
+
+// control is the task's run as the control plane knows it.
+func (t *task) control() control.Run {
+	return control.Run{ID: t.state.Run, FilesDir: t.records, OnDecision: t.denials.hear}
 }
 
 // end records how the task ended. Only the first word counts.

@@ -92,7 +92,7 @@ func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig
 		return nil, err
 	}
 	undo.add(func(context.Context) error { return b.Control.Forget(pl.Run) })
-	if err := b.Control.Prepare(t.run, t.denials.hear); err != nil {
+	if err := b.Control.Prepare(t.control()); err != nil {
 		return nil, err
 	}
 	undo.add(func(context.Context) error { return b.Outputs.Forget(pl.Run) })

@@ -21,7 +21,8 @@ func (p *Plugin) adopt(tc *driverpb.TaskConfig, s state) *task {
 func (p *Plugin) resume(b *Backend, t *task) {
 	log := p.taskLog(t)
 	go retry(t.ctx, func(ctx context.Context) error {
-		return b.Control.Resume(ctx, t.run, t.denials.hear)
+		_, err := b.Control.Resume(ctx, t.control())
+		return err
 	}, func(err error) { log.Error("the sandbox's proxy has no control plane; trying on", "error", err) })
 	go func() {
 		defer close(t.followed)

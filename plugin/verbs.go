@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf16"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 )
 
 // verbCommand is the command that this plugin answers itself, on the host side:
@@ -145,6 +147,8 @@ type statusView struct {
 	Deny     []string  `json:"deny,omitempty"`
 	Methods  []string  `json:"methods,omitempty"`
 	AllowAll bool      `json:"allow_all,omitempty"`
+	Allowed  uint64    `json:"requests_allowed"`
+	Denied   uint64    `json:"requests_denied"`
 }
 
 func showStatus(c verbCall) error {
@@ -152,6 +156,10 @@ func showStatus(c verbCall) error {
 	v := statusView{
 		Sandbox: s.Ref, Run: s.Run.String(), Session: s.Session, State: c.stateWord(), Class: string(s.Class),
 		Image: s.Image, Started: s.Started, Allow: s.Allow, Deny: s.Deny, Methods: s.Methods, AllowAll: s.AllowAll,
+	}
+	if b, err := c.plugin.backend(); err == nil {
+		sum, _ := b.Control.Summary(s.Run)
+		v.Allowed, v.Denied = sum.Allowed, sum.Denied
 	}
 	if c.json {
 		return writeJSON(c.out, v)
@@ -166,7 +174,7 @@ func showStatus(c verbCall) error {
 	for _, line := range [][2]string{
 		{"sandbox", v.Sandbox}, {"session", v.Session}, {"state", v.State}, {"class", v.Class}, {"image", v.Image},
 		{"started", v.Started.Format(time.RFC3339)}, {"allow", allow}, {"deny", strings.Join(v.Deny, ", ")},
-		{"methods", strings.Join(v.Methods, ", ")},
+		{"methods", strings.Join(v.Methods, ", ")}, {"requests", fmt.Sprintf("%d allowed, %d denied", v.Allowed, v.Denied)},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(c.out, "%-8s %s\n", line[0], line[1])
@@ -192,11 +200,7 @@ func (c verbCall) stateWord() string {
 }
 
 func showDecisions(c verbCall) error {
-	b, err := c.plugin.backend()
-	if err != nil {
-		return err
-	}
-	list, err := b.Control.Decisions(c.task.run, c.most)
+	list, err := control.Decisions(c.task.records, c.task.state.Run, c.most)
 	if err != nil {
 		return err
 	}
@@ -204,9 +208,6 @@ func showDecisions(c verbCall) error {
 		return writeJSON(c.out, list)
 	}
 	for _, d := range list {
-		if d.Flow != nil && d.Flow.Kind == "end" {
-			continue
-		}
 		line := []string{
 			d.Request.Time.UTC().Format("15:04:05"), safeText(string(d.Decision)), safeText(d.Request.Method),
 			safeText(d.Request.Host + ":" + strconv.Itoa(d.Request.Port)), safeText(d.RuleSource), safeText(d.Cause),

@@ -1,0 +1,383 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/control"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+	"github.com/wardyn/nomad-driver-wardyn/runner/runnertest"
+)
+
+// running is a bench with one idle task.
+func running(t *testing.T, o benchOptions) (*bench, host.TaskConfig) {
+	t.Helper()
+	b := newBench(t, o)
+	tc, _ := b.start("web", args("idle"))
+	t.Cleanup(func() { b.host.DestroyTask(context.WithoutCancel(t.Context()), tc.ID, true) })
+	return b, tc
+}
+
+func TestExecTask(t *testing.T) {
+	b, tc := running(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
+		"big": func(_ context.Context, p *runnertest.Process) int {
+			p.Stdout.Write(bytes.Repeat([]byte("x"), 100<<10))
+			fmt.Fprint(p.Stdout, "end")
+			return 0
+		},
+	}}})
+	r, err := b.host.ExecTask(b.ctx(), tc.ID, []string{"sh", "-c", "echo a; echo b >&2; exit 43"}, time.Minute)
+	if err != nil || r.Exit.ExitCode != 43 || !strings.Contains(string(r.Stdout), "a\n") || !strings.Contains(string(r.Stdout), "b\n") {
+		t.Errorf("%+v, %v: %s", r.Exit, err, r.Stdout)
+	}
+	r, err = b.host.ExecTask(b.ctx(), tc.ID, []string{"big"}, 0)
+	if err != nil || len(r.Stdout) != execOutput || !bytes.HasSuffix(r.Stdout, []byte("end")) {
+		t.Errorf("%d bytes, %v", len(r.Stdout), err)
+	}
+	// A command that reads its input does not wait for one.
+	if r, err = b.host.ExecTask(b.ctx(), tc.ID, []string{"cat"}, time.Minute); err != nil || r.Exit.ExitCode != 0 {
+		t.Errorf("cat: %+v, %v", r, err)
+	}
+	if _, err = b.host.ExecTask(b.ctx(), tc.ID, []string{"missing"}, time.Minute); err == nil {
+		t.Error("a missing command ran")
+	}
+	if _, err = b.host.ExecTask(b.ctx(), "nobody", []string{"true"}, time.Minute); err == nil {
+		t.Error("a command ran in nobody")
+	}
+	// K34: control verbs are for people, not for checks.
+	if _, err = b.host.ExecTask(b.ctx(), tc.ID, []string{"wardyn", "status"}, time.Minute); err == nil {
+		t.Error("a check used a control verb")
+	}
+}
+
+func TestExecTaskTimeout(t *testing.T) {
+	killed := make(chan struct{})
+	b, tc := running(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
+		"hang": func(ctx context.Context, _ *runnertest.Process) int { <-ctx.Done(); close(killed); return 1 },
+	}}})
+	_, err := b.host.ExecTask(b.ctx(), tc.ID, []string{"hang"}, 20*time.Millisecond)
+	if err == nil || !strings.Contains(err.Error(), "did not end within 20ms") {
+		t.Errorf("got %v", err)
+	}
+	select {
+	case <-killed:
+	case <-time.After(patience):
+		t.Error("the command runs on")
+	}
+}
+
+func TestExecStream(t *testing.T) {
+	b, tc := running(t, benchOptions{})
+	var out, errs bytes.Buffer
+	r, err := b.host.ExecTaskStreaming(b.ctx(), host.ExecRequest{
+		TaskID: tc.ID, Command: []string{"sh", "-c", "echo out; echo err >&2; cat; exit 43"},
+		Stdin: strings.NewReader("typed\n"), Stdout: &out, Stderr: &errs, Heartbeat: time.Millisecond,
+	})
+	if err != nil || r.ExitCode != 43 || out.String() != "out\ntyped\n" || errs.String() != "err\n" {
+		t.Errorf("%+v, %v: %q, %q", r, err, out.String(), errs.String())
+	}
+	for _, bad := range []host.ExecRequest{
+		{TaskID: tc.ID, Command: []string{"missing"}},
+		{TaskID: tc.ID},
+		{TaskID: "nobody", Command: []string{"true"}},
+		{TaskID: "nobody", Command: []string{"wardyn", "status"}},
+	} {
+		if _, err := b.host.ExecTaskStreaming(b.ctx(), bad); err == nil {
+			t.Errorf("%+v ran", bad)
+		}
+	}
+}
+
+// TestExecStreamIsComplete: a long output arrives whole, before the exit.
+func TestExecStreamIsComplete(t *testing.T) {
+	const lines = 20000
+	b, tc := running(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
+		"lines": func(_ context.Context, p *runnertest.Process) int {
+			for i := range lines {
+				fmt.Fprintln(p.Stdout, i)
+			}
+			return 5
+		},
+	}}})
+	var out bytes.Buffer
+	r, err := b.host.ExecTaskStreaming(b.ctx(), host.ExecRequest{TaskID: tc.ID, Command: []string{"lines"}, Stdout: &out})
+	if err != nil || r.ExitCode != 5 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if got := strings.Count(out.String(), "\n"); got != lines || !strings.HasSuffix(out.String(), "\n19999\n") {
+		t.Errorf("%d lines", got)
+	}
+}
+
+func TestExecTerminal(t *testing.T) {
+	sizes := make(chan []string, 1)
+	b, tc := running(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
+		"tty": func(_ context.Context, p *runnertest.Process) int {
+			fmt.Fprint(p.Stderr, "on stderr ")
+			io.Copy(p.Stdout, p.Stdin)
+			for range 1000 { // the latest size may still be on its way
+				if s := p.Sizes(); slices.Contains(s, "100x100") {
+					break
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+			sizes <- p.Sizes()
+			return 0
+		},
+	}}})
+	in, keys := io.Pipe()
+	resize := make(chan host.TerminalSize)
+	var out bytes.Buffer
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.host.ExecTaskStreaming(b.ctx(), host.ExecRequest{
+			TaskID: tc.ID, Command: []string{"tty"}, TTY: true, Stdin: in, Stdout: &out, Resize: resize,
+		})
+		done <- err
+	}()
+	resize <- host.TerminalSize{Height: 24, Width: 50}
+	io.WriteString(keys, "typed")
+	resize <- host.TerminalSize{Height: 100, Width: 100}
+	keys.Close()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if s := <-sizes; s[len(s)-1] != "100x100" {
+		t.Errorf("sizes %v: the latest does not count", s)
+	}
+	if out.String() != "on stderr typed" {
+		t.Errorf("printed %q", out.String())
+	}
+}
+
+// TestExecWhoseUserLeaves: the process is killed, also one that reads nothing.
+func TestExecWhoseUserLeaves(t *testing.T) {
+	killed := make(chan struct{}, 1)
+	b, tc := running(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
+		"hang": func(ctx context.Context, p *runnertest.Process) int {
+			fmt.Fprintln(p.Stdout, "up")
+			<-ctx.Done()
+			killed <- struct{}{}
+			return 1
+		},
+	}}})
+	for name, in := range map[string]io.Reader{"silent": nil, "typing": endless{}} {
+		ctx, leave := context.WithCancel(b.ctx())
+		up := make(chan struct{})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := b.host.ExecTaskStreaming(ctx, host.ExecRequest{
+				TaskID: tc.ID, Command: []string{"hang"}, Stdin: in, Stdout: &once{c: up},
+			})
+			ended <- err
+		}()
+		<-up
+		leave()
+		if err := <-ended; err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		select {
+		case <-killed:
+		case <-time.After(patience):
+			t.Fatalf("%s: the process runs on", name)
+		}
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
+
+// once closes a channel at the first write.
+type once struct {
+	c    chan struct{}
+	once sync.Once
+}
+
+func (o *once) Write(b []byte) (int, error) {
+	o.once.Do(func() { close(o.c) })
+	return len(b), nil
+}
+
+// TestExecOrder looks at the messages themselves: each stream is closed once,
+// the exit comes last and alone.
+func TestTrap40ExecMessages(t *testing.T) {
+	b, tc := running(t, benchOptions{})
+	stream := &recorded{ctx: t.Context(), in: []*driverpb.ExecTaskStreamingRequest{
+		{Setup: &driverpb.ExecTaskStreamingRequest_Setup{TaskId: tc.ID, Command: []string{"sh", "-c", "echo a; echo b >&2; exit 2"}}},
+	}}
+	if err := b.plugin().ExecTaskStreaming(stream); err != nil {
+		t.Fatal(err)
+	}
+	closes := 0
+	for i, m := range stream.out {
+		kinds := 0
+		for _, set := range []bool{m.GetStdout() != nil, m.GetStderr() != nil, m.GetExited()} {
+			if set {
+				kinds++
+			}
+		}
+		if kinds != 1 {
+			t.Errorf("message %d says %d things", i, kinds)
+		}
+		if m.GetStdout().GetClose() || m.GetStderr().GetClose() {
+			closes++
+		}
+		if m.GetExited() != (i == len(stream.out)-1) {
+			t.Errorf("message %d of %d: exited %v", i, len(stream.out), m.GetExited())
+		}
+	}
+	if last := stream.out[len(stream.out)-1]; closes != 2 || last.GetResult().GetExitCode() != 2 {
+		t.Errorf("%d closes, last %v", closes, last)
+	}
+	if err := b.plugin().ExecTaskStreaming(&recorded{ctx: t.Context(), in: []*driverpb.ExecTaskStreamingRequest{{}}}); err == nil {
+		t.Error("an exec without set-up ran")
+	}
+}
+
+// recorded is a stream of which the test holds both ends. Its client sends what
+// is in in and then nothing until it leaves.
+type recorded struct {
+	driverpb.Driver_ExecTaskStreamingServer
+	ctx context.Context
+	in  []*driverpb.ExecTaskStreamingRequest
+	out []*driverpb.ExecTaskStreamingResponse
+}
+
+func (r *recorded) Context() context.Context { return r.ctx }
+
+func (r *recorded) Recv() (*driverpb.ExecTaskStreamingRequest, error) {
+	if len(r.in) == 0 {
+		<-r.ctx.Done()
+		return nil, r.ctx.Err()
+	}
+	m := r.in[0]
+	r.in = r.in[1:]
+	return m, nil
+}
+
+func (r *recorded) Send(m *driverpb.ExecTaskStreamingResponse) error {
+	if err := wire.CheckAnswer(m); err != nil {
+		return err
+	}
+	r.out = append(r.out, m)
+	return nil
+}
+
+// ask runs a wardyn verb.
+func (b *bench) ask(id string, words ...string) (stdout, stderr string, code int) {
+	b.t.Helper()
+	var out, errs bytes.Buffer
+	r, err := b.host.ExecTaskStreaming(b.ctx(), host.ExecRequest{
+		TaskID: id, Command: append([]string{"wardyn"}, words...), Stdout: &out, Stderr: &errs,
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out.String(), errs.String(), r.ExitCode
+}
+
+func TestD8Verbs(t *testing.T) {
+	b := newBench(t, benchOptions{config: map[string]any{"deny_domains": []any{"*.bad.example"}}})
+	c := args("idle")
+	c["egress"] = []any{map[string]any{"allow": []any{"api.example.com", "*.pkg.example.org:443"}, "deny": []any{"no.pkg.example.org"}}}
+	tc, _ := b.start("web", c)
+	record, err := json.Marshal(control.Record{
+		V: 1, Seq: 1, RunID: RunID(TaskID(tc.ID)), Time: time.Unix(0, 0), Kind: "decision", Decision: egress.Deny,
+		Host: "evil.example", Port: 443, Method: "CONNECT", Code: "policy:default-deny", Cause: "\x1b[31mred\u202e",
+	})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(tc.AllocDir, "web/wardyn/decisions.jsonl"), append(record, '\n'), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		words  string
+		code   int
+		stdout []string
+		stderr string
+	}{
+		{"", 0, []string{"status", "decisions", "explain"}, ""},
+		{"help", 0, []string{"status"}, ""},
+		{"status", 0, []string{refOf(tc), "running", "CC2", "api.example.com, *.pkg.example.org:443", "no.pkg.example.org", "0 allowed, 0 denied"}, ""},
+		{"decisions", 0, []string{"deny", "evil.example:443", "policy:default-deny", `\x1b[31mred\u202e`}, ""},
+		{"decisions -n 5 -json", 0, []string{`"Host": "evil.example"`, `\u001b[31mred\u202e`}, ""},
+		{"explain api.example.com", 0, []string{"allow api.example.com:443: the job allows api.example.com"}, ""},
+		{"explain a.pkg.example.org", 0, []string{"allow"}, ""},
+		{"explain a.pkg.example.org:80", 0, []string{"deny", "does not list", "egress.allow"}, ""},
+		{"explain no.pkg.example.org", 0, []string{"deny", "egress.deny"}, ""},
+		{"explain x.bad.example", 0, []string{"deny", "deny_domains"}, ""},
+		{"explain other.example -json", 0, []string{`"verdict": "deny"`}, ""},
+		{"explain", 2, nil, "wants one HOST"},
+		{"explain http://x", 2, nil, "port"},
+		{"decisions -n x", 2, nil, "positive number"},
+		{"status -bogus", 2, nil, "unknown flag"},
+		{"nosuch", 2, nil, "no verb"},
+		{"approve 1", 1, nil, "holds no requests"},
+		{"suspend", 1, nil, "SIGSTOP"},
+	} {
+		out, errs, code := b.ask(tc.ID, strings.Fields(c.words)...)
+		if code != c.code || !strings.Contains(errs, c.stderr) || c.stderr == "" && errs != "" {
+			t.Errorf("%q: code %d, stderr %q", c.words, code, errs)
+		}
+		for _, s := range c.stdout {
+			if !strings.Contains(out, s) {
+				t.Errorf("%q: %q is not in\n%s", c.words, s, out)
+			}
+		}
+		if strings.ContainsAny(out, "\x1b\u202e") {
+			t.Errorf("%q: raw control characters in %q", c.words, out)
+		}
+	}
+	out, _, _ := b.ask(tc.ID, "status", "-json")
+	var v statusView
+	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Sandbox != refOf(tc) || v.State != "running" {
+		t.Errorf("status -json: %+v, %v", v, err)
+	}
+	if slices.Contains(b.ops(refOf(tc)), "ExecStream") {
+		t.Error("a verb was run in the sandbox")
+	}
+	b.fake.SetFault(func(context.Context, string, string) error { return runner.ErrUnavailable })
+	if out, _, _ := b.ask(tc.ID, "status"); !strings.Contains(out, "unknown") {
+		t.Errorf("I8: an engine that cannot be asked: %s", out)
+	}
+	b.fake.SetFault(nil)
+	b.destroy(tc.ID)
+}
+
+func TestExplainCeiling(t *testing.T) {
+	a, err := egress.ParseAuthority("x.example", 443)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		s    state
+		h    HostConfig
+		want egress.Decision
+		word string
+	}{
+		{state{AllowAll: true}, HostConfig{}, egress.Allow, "everything"},
+		{state{AllowAll: true}, HostConfig{AllowDomains: []string{"*.other.example"}}, egress.Deny, "ceiling"},
+		{state{Allow: []string{"x.example"}, Methods: []string{"GET"}}, HostConfig{AllowDomains: []string{"*.example"}}, egress.Allow, "plain HTTP"},
+		{state{Allow: []string{"x.example"}}, HostConfig{DenyDomains: []string{"*.example"}}, egress.Deny, "operator"},
+	} {
+		if got := explain(c.s, c.h, a); got.Verdict != c.want || !strings.Contains(got.Reason, c.word) {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+}
