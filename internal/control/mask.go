@@ -1,0 +1,62 @@
+package control
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+)
+
+const (
+	// minSecret is the shortest value that is masked: shorter ones would blot
+	// out ordinary text.
+	minSecret = 8
+	hidden    = "<secret-hidden>"
+)
+
+// masker replaces secret values wherever they stand in a record. They are
+// found as they are; encoded or split ones are not.
+type masker struct {
+	values [][]byte // as they stand inside a JSON string, longest first
+}
+
+func newMasker(secrets []string) masker {
+	var m masker
+	for _, s := range secrets {
+		if len(s) < minSecret {
+			continue
+		}
+		b, _ := json.Marshal(s) // strings always marshal
+		m.values = append(m.values, b[1:len(b)-1])
+	}
+	slices.SortFunc(m.values, func(a, b []byte) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), bytes.Compare(a, b))
+	})
+	m.values = slices.CompactFunc(m.values, bytes.Equal)
+	return m
+}
+
+// decision returns the record without secrets. It is masked as JSON, so that
+// no field can be forgotten.
+func (m masker) decision(l egress.DecisionLog) (egress.DecisionLog, error) {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return l, fmt.Errorf("decision record: %w", err)
+	}
+	masked := b
+	mark, _ := json.Marshal(hidden)
+	for _, v := range m.values {
+		masked = bytes.ReplaceAll(masked, v, mark[1:len(mark)-1])
+	}
+	if bytes.Equal(masked, b) {
+		return l, nil
+	}
+	var out egress.DecisionLog
+	if err := json.Unmarshal(masked, &out); err != nil {
+		return l, fmt.Errorf("masked decision record: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,240 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/net/netutil"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+)
+
+// drainTimeout lets requests under way finish when a socket closes.
+const drainTimeout = 3 * time.Second
+
+// maxConns bounds a sidecar's connections.
+const maxConns = 32
+
+// run is one run's service.
+type run struct {
+	id   uuid.UUID
+	opts *Options
+	log  *slog.Logger
+
+	// life is held while the socket opens or closes.
+	life sync.Mutex
+	srv  *http.Server // nil while there is no socket
+
+	mu     sync.Mutex
+	config config
+	ready  chan struct{} // closed when the sidecar listens
+	owned  bool          // prepared
+
+	// keep is held from a record's arrival until it is kept and heard.
+	keep    sync.Mutex
+	owner   Run
+	mask    masker
+	journal *journal // nil keeps no files
+	counts  *counter
+	last    string // key of the last record kept, to know it when it is sent again
+}
+
+func newRun(o *Options, id uuid.UUID) *run {
+	return &run{id: id, opts: o, log: o.Log.With("run_id", id.String()), ready: make(chan struct{}), counts: newCounter(id)}
+}
+
+// adopt installs an owner and opens its files. On an error the run is as before.
+func (r *run) adopt(owner Run) error {
+	r.keep.Lock()
+	defer r.keep.Unlock()
+	j, err := openJournal(owner.FilesDir, r.id)
+	if err != nil {
+		return err
+	}
+	if j != nil {
+		r.counts, r.last = j.counts, j.last
+	}
+	old := r.journal
+	r.owner, r.journal = owner, j
+	r.mask = newMasker(append(r.currentConfig().secrets(), owner.Secrets...))
+	r.mu.Lock()
+	r.owned = true
+	r.mu.Unlock()
+	return old.close()
+}
+
+func (r *run) prepared() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.owned
+}
+
+func (r *run) currentConfig() config {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.config
+}
+
+// open makes the socket and serves c on it. Of a resumed run the folder is
+// used as it stands: the sidecar has it mounted.
+func (r *run) open(c config, resumed bool) (egress.Endpoint, error) {
+	r.life.Lock()
+	defer r.life.Unlock()
+	r.stop()
+	if !resumed {
+		if err := saveConfig(r.opts.Dir, r.id, c); err != nil {
+			return egress.Endpoint{}, err
+		}
+	}
+	dir := filepath.Join(r.opts.Dir.RunDir(r.id), folderName)
+	l, err := listen(dir, r.opts.UID)
+	if err != nil {
+		return egress.Endpoint{}, err
+	}
+	ready := make(chan struct{})
+	if resumed && wasReady(r.opts.Dir, r.id) {
+		close(ready)
+	}
+	r.mu.Lock()
+	r.config, r.ready = c, ready
+	r.mu.Unlock()
+	r.keep.Lock()
+	r.mask = newMasker(append(c.secrets(), r.owner.Secrets...))
+	if !resumed {
+		r.last = "" // another sidecar, which has sent nothing yet
+	}
+	r.keep.Unlock()
+
+	srv := newHTTPServer(r.handler(), r.log)
+	r.srv = srv
+	go func() {
+		if err := srv.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+			r.log.Error("control socket failed; the sidecar is on its own", "error", err)
+		}
+	}()
+	return egress.Endpoint{Dir: dir, Ready: ready}, nil
+}
+
+// stop ends the service after what is under way. r.life is held.
+func (r *run) stop() {
+	if r.srv == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	if err := r.srv.Shutdown(ctx); err != nil {
+		r.srv.Close()
+	}
+	r.srv = nil
+}
+
+// close ends the service and writes the summary of a run that had one.
+func (r *run) close() error {
+	r.life.Lock()
+	defer r.life.Unlock()
+	served := r.srv != nil
+	r.stop()
+	r.keep.Lock()
+	defer r.keep.Unlock()
+	if r.journal == nil || !served {
+		return nil
+	}
+	return r.journal.finish()
+}
+
+// detach ends the service and lets go of the owner and the files.
+func (r *run) detach() {
+	r.life.Lock()
+	defer r.life.Unlock()
+	r.stop()
+	r.keep.Lock()
+	defer r.keep.Unlock()
+	if err := r.journal.close(); err != nil {
+		r.log.Warn("decision files not closed", "error", err)
+	}
+	r.journal, r.owner = nil, Run{}
+}
+
+func (r *run) summary() Summary {
+	r.keep.Lock()
+	defer r.keep.Unlock()
+	return r.counts.summary()
+}
+
+// markReady closes the endpoint's Ready, and remembers it for the next process.
+func (r *run) markReady() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.ready:
+		return nil
+	default:
+	}
+	if err := datadir.WriteFile(filepath.Join(r.opts.Dir.RunDir(r.id), readyName), nil); err != nil {
+		return err
+	}
+	close(r.ready)
+	return nil
+}
+
+func wasReady(d *datadir.Dir, id uuid.UUID) bool {
+	_, err := os.Lstat(filepath.Join(d.RunDir(id), readyName))
+	return err == nil
+}
+
+// record keeps one decision and lets the owner hear it. A record that was kept
+// already, whose acknowledgement got lost, is acknowledged again.
+func (r *run) record(l egress.DecisionLog) error {
+	r.keep.Lock()
+	defer r.keep.Unlock()
+	l, err := r.mask.decision(l)
+	if err != nil {
+		return err
+	}
+	key := keyOf(l)
+	if key == r.last {
+		return nil
+	}
+	rec := flatten(l)
+	rec.PolicyHash = r.currentConfig().policyHash
+	if r.journal != nil {
+		if err := r.journal.append(&rec); err != nil {
+			return err
+		}
+	} else {
+		r.log.Info("egress decision of a run without files", "decision", rec.Decision, "code", rec.Code, "host", rec.Host)
+	}
+	r.counts.add(rec)
+	r.last = key
+	if r.owner.OnDecision != nil {
+		r.owner.OnDecision(l)
+	}
+	return nil
+}
+
+// keyOf tells one record from the next: a sidecar delivers in order and sends
+// again only what it has no answer for.
+func keyOf(l egress.DecisionLog) string {
+	f := l.Flow
+	if f == nil {
+		f = &egress.FlowDetail{}
+	}
+	return fmt.Sprintf("%d %s %s %d", f.Seq, f.FlowID, f.Kind, l.Request.Time.UnixNano())
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
