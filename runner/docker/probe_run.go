@@ -45,7 +45,7 @@ func (r *Runner) probe(ctx context.Context, s subject, host hostFacts) verdict {
 	if err := r.clearProbe(s); err != nil {
 		return verdict{err: fmt.Errorf("what an earlier probe left cannot be removed; the runtime hangs: %w", err), left: true}
 	}
-	err := r.runProbes(ctx, s, host)
+	err := r.runProbes(ctx, s, host, runNetworkOptions)
 	if cerr := r.clearProbe(s); cerr != nil {
 		r.opts.Log.Error("a probe's container or network cannot be removed", "runtime", s.runtime, "error", cerr)
 		return verdict{err: errors.Join(err, fmt.Errorf("its probe container cannot be removed; the runtime hangs: %w", cerr)), left: true}
@@ -62,15 +62,17 @@ func (r *Runner) clearProbe(s subject) error {
 }
 
 // runProbes asks two questions: does the runtime run programs right, and can
-// anything but the run's own network be reached from inside.
-func (r *Runner) runProbes(ctx context.Context, s subject, host hostFacts) error {
+// anything but the run's own network be reached from inside. options is
+// runNetworkOptions, except in tests that leave a guard out.
+func (r *Runner) runProbes(ctx context.Context, s subject, host hostFacts,
+	options func(netpool.Plan, hostFacts, map[string]string) network.CreateOptions) error {
 	image, err := r.toolImage(ctx)
 	if err != nil {
 		return err
 	}
 	name := r.probeName(s)
 	net, err := r.leaseNetwork(ctx, name, name, func(p netpool.Plan) network.CreateOptions {
-		return runNetworkOptions(p, host, r.reserved(name, componentNetwork))
+		return options(p, host, r.reserved(name, componentNetwork))
 	})
 	if err != nil {
 		return err

@@ -105,15 +105,19 @@ func (w *world) sandbox(t *testing.T, spec runner.SandboxSpec) string {
 	return sb.Ref
 }
 
+// classFor is the class that a runtime of the tests gives.
+func classFor(runtime string) types.ConfinementClass {
+	if runtime == "runsc" {
+		return types.CC2
+	}
+	return types.CC1
+}
+
 // specFor is a task that waits to be killed, in the class of a runtime.
 func specFor(t *testing.T, runtime string) runner.SandboxSpec {
 	t.Helper()
-	class := types.CC1
-	if runtime == "runsc" {
-		class = types.CC2
-	}
 	return runner.SandboxSpec{
-		RunID: uuid.New(), Image: testenv.Image(t), ConfinementClass: class,
+		RunID: uuid.New(), Image: testenv.Image(t), ConfinementClass: classFor(runtime),
 		Task: &runner.TaskProcess{Argv: []string{"sleep", "98765"}, User: "1000:1000"},
 	}
 }
@@ -123,6 +127,8 @@ type standinControl struct {
 	dir *datadir.Dir
 	// refuse, when set, is answered to every sidecar in place of its configuration.
 	refuse string
+	// listen, when set, is given to every sidecar in place of its run leg.
+	listen string
 
 	mu      sync.Mutex
 	open    map[uuid.UUID]*http.Server
@@ -149,7 +155,8 @@ func (c *standinControl) Open(_ context.Context, run uuid.UUID, config []byte, l
 			http.Error(w, c.refuse, http.StatusServiceUnavailable)
 			return
 		}
-		json.NewEncoder(w).Encode(egress.SidecarConfig{Proxy: config, Node: egress.NodeConfig{Listen: listen.String()}})
+		node := egress.NodeConfig{Listen: firstOf(c.listen, listen.String())}
+		json.NewEncoder(w).Encode(egress.SidecarConfig{Proxy: config, Node: node})
 	})
 	var once sync.Once
 	mux.HandleFunc("POST "+egress.PathReady, func(http.ResponseWriter, *http.Request) { once.Do(func() { close(ready) }) })

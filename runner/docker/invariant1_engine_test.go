@@ -1,0 +1,499 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/pkg/stdcopy"
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// hostService answers TCP and UDP on one port of every address of the host.
+func hostService(t *testing.T) uint16 {
+	t.Helper()
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	port := l.Addr().(*net.TCPAddr).Port
+	u, err := net.ListenPacket("udp", fmt.Sprintf(":%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { u.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	go func() {
+		buf := make([]byte, 1500)
+		for {
+			n, from, err := u.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			u.WriteTo(buf[:n], from)
+		}
+	}()
+	return uint16(port)
+}
+
+// netprobe runs the recorder's own network probe in a running container.
+func (w *world) netprobe(t *testing.T, id, binary string, targets ...string) map[string]netResult {
+	t.Helper()
+	argv := append([]string{binary, "netprobe", "-timeout", "2s"}, targets...)
+	x, err := w.cl.ContainerExecCreate(t.Context(), id, container.ExecOptions{Cmd: argv, AttachStdout: true, AttachStderr: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := w.cl.ContainerExecAttach(t.Context(), x.ID, container.ExecAttachOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	var out, errs strings.Builder
+	if _, err := stdcopy.StdCopy(&out, &errs, h.Reader); err != nil {
+		t.Fatal(err)
+	}
+	results, err := parseResults(out.String())
+	if err != nil || len(results) != len(targets) {
+		t.Fatalf("netprobe: %v, %q %q", err, out.String(), errs.String())
+	}
+	got := make(map[string]netResult)
+	for _, r := range results {
+		got[r.Target] = r
+	}
+	return got
+}
+
+// startedSandbox is a sandbox whose task runs.
+func (w *world) startedSandbox(t *testing.T, spec runner.SandboxSpec) string {
+	t.Helper()
+	ref := w.sandbox(t, spec)
+	if _, err := w.Exec(t.Context(), ref, nil); err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+// address is a container's address on a network.
+func (w *world) address(t *testing.T, name, networkName string) netip.Addr {
+	t.Helper()
+	c, err := w.cl.ContainerInspect(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, e := range c.NetworkSettings.Networks {
+		if n == networkName || e.NetworkID == networkName {
+			return netip.MustParseAddr(e.IPAddress)
+		}
+	}
+	t.Fatalf("%s is not on %s: %v", name, networkName, c.NetworkSettings.Networks)
+	return netip.Addr{}
+}
+
+func (w *world) netID(t *testing.T, name string) string {
+	t.Helper()
+	n, err := w.cl.NetworkInspect(t.Context(), name, network.InspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n.ID
+}
+
+// tcpAndUDP are the two targets of one place.
+func tcpAndUDP(a netip.Addr, port uint16) []string {
+	ap := netip.AddrPortFrom(a, port).String()
+	return []string{"tcp:" + ap, "udp:" + ap}
+}
+
+// Invariant 1: from inside a sandbox nothing answers but its own sidecar: not
+// the host on any of its addresses, not its bridges, not another run's sandbox
+// or sidecar, not the metadata service, not over UDP, not over IPv6.
+func TestInvariant1NothingButTheSidecar(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, rt string) {
+		w := newWorld(t)
+		w.assumeWorks(t, classFor(rt), rt)
+		port := hostService(t)
+		other := specFor(t, rt)
+		other.Task.Argv = []string{"/.wardyn/wardyn-rec", "listen", "tcp:0.0.0.0:7777", "udp:0.0.0.0:7777"}
+		otherRef := w.startedSandbox(t, other)
+		spec := specFor(t, rt)
+		ref := w.startedSandbox(t, spec)
+
+		own := w.address(t, ProxyName(spec.RunID), w.netID(t, NetworkName(spec.RunID)))
+		neighbour := w.address(t, otherRef, w.netID(t, NetworkName(other.RunID)))
+		neighbourProxy := w.address(t, ProxyName(other.RunID), w.netID(t, NetworkName(other.RunID)))
+		egressID := w.netID(t, w.EgressNetworkName())
+
+		var shut []string
+		hosts, err := netpool.HostAddresses()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range hosts {
+			if a.Is4() && !a.IsLoopback() {
+				shut = append(shut, tcpAndUDP(a, port)...)
+			}
+		}
+		gateway := netpool.PlanOf(netip.PrefixFrom(own, 29)).Gateway
+		shut = append(shut, tcpAndUDP(gateway, port)...)
+		shut = append(shut, tcpAndUDP(neighbour, 7777)...)
+		shut = append(shut, tcpAndUDP(neighbourProxy, 3128)...)
+		shut = append(shut, tcpAndUDP(w.address(t, ProxyName(spec.RunID), egressID), 3128)...)
+		shut = append(shut, tcpAndUDP(w.address(t, ProxyName(other.RunID), egressID), 3128)...)
+		shut = append(shut, "tcp:169.254.169.254:80", "udp:192.0.2.99:53", "tcp:[fd00::2]:80")
+		ll := bridgeLinkLocal(bridgeName(w.netID(t, NetworkName(spec.RunID)), nil))
+		shut = append(shut, fmt.Sprintf("tcp6ll:[%s]:%d", ll, port))
+		open := fmt.Sprintf("tcp:%s:3128", own)
+		got := w.netprobe(t, ref, recorderTarget, append(shut, open)...)
+		for _, target := range shut {
+			if got[target].Reached {
+				t.Errorf("reached %s: %s", target, got[target].Detail)
+			}
+		}
+		if !got[open].Reached || got[open].Detail != "connected" {
+			t.Errorf("the sidecar is not reached: %s", got[open].Detail)
+		}
+	})
+}
+
+// bare is a container on a network like a run's, with one guard left out.
+func (w *world) bare(t *testing.T, rt string, loosenNet func(*network.CreateOptions), loosen func(*containerConfig)) (string, runNetwork) {
+	t.Helper()
+	spec := specFor(t, rt)
+	name := AgentName(spec.RunID)
+	host, err := w.facts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := w.steps(spec.RunID)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := unwind(ctx, steps.all()); err != nil {
+			t.Error(err)
+		}
+	})
+	n, err := w.leaseNetwork(t.Context(), leaseOwner(spec.RunID), NetworkName(spec.RunID), func(p netpool.Plan) network.CreateOptions {
+		o := runNetworkOptions(p, host, w.reserved(NetworkName(spec.RunID), componentNetwork))
+		if loosenNet != nil {
+			loosenNet(&o)
+		}
+		return o
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &build{Runner: w.Runner, plan: plan{spec: spec, class: classFor(rt), runtime: rt, host: host}, net: &n}
+	if err := b.makeFiles(); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := w.opts.Tools.RecorderPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := w.inspectImage(t.Context(), spec.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := agentConfig(agentInput{Spec: withDefaultsSpec(spec), Class: classFor(rt), Runtime: rt, Image: img, Host: host, Net: &n, Recorder: rec, Files: b.files,
+		Labels: w.reservedOf(name, componentAgent, spec.RunID, classFor(rt))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if loosen != nil {
+		loosen(&c)
+	}
+	id, err := w.createContainer(t.Context(), name, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cl.ContainerStart(t.Context(), id, container.StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return id, n
+}
+
+func withDefaultsSpec(s runner.SandboxSpec) runner.SandboxSpec {
+	s.Resources = s.Resources.WithDefaults()
+	return s
+}
+
+// S8, S11: with the bridge's own address left in place the host answers, on
+// every address it has; so the probe of invariant 1 can fail.
+func TestS11WithoutInhibitTheHostAnswers(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, rt string) {
+		w := newWorld(t)
+		port := hostService(t)
+		id, n := w.bare(t, rt, func(o *network.CreateOptions) { delete(o.Options, optInhibit); delete(o.Options, optIsolated4) }, nil)
+		targets := tcpAndUDP(n.Plan.Gateway, port)
+		for target, res := range w.netprobe(t, id, recorderTarget, targets...) {
+			if !res.Reached {
+				t.Errorf("%s is not reached without the guard: %s", target, res.Detail)
+			}
+		}
+		id, n = w.bare(t, rt, nil, nil)
+		for target, res := range w.netprobe(t, id, recorderTarget, tcpAndUDP(n.Plan.Gateway, port)...) {
+			if res.Reached {
+				t.Errorf("%s is reached with the guard: %s", target, res.Detail)
+			}
+		}
+	})
+}
+
+// S14: the probe that claims structural egress sees a network that leaks.
+func TestS14ProbeWithholdsTheClaim(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, rt string) {
+		w := newWorld(t)
+		host, err := w.facts(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := subject{classFor(rt), rt}
+		defer func() {
+			if err := w.clearProbe(s); err != nil {
+				t.Error(err)
+			}
+		}()
+		err = w.runProbes(t.Context(), s, host, func(p netpool.Plan, h hostFacts, l map[string]string) network.CreateOptions {
+			o := runNetworkOptions(p, h, l)
+			o.Options = nil
+			return o
+		})
+		if err == nil || !strings.Contains(err.Error(), "reaches tcp:10.213.") {
+			t.Errorf("err = %v", err)
+		}
+	})
+}
+
+// Without Internal a sandbox is routed to the host's other addresses.
+func TestWithoutInternalOtherAddressesAnswer(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, rt string) {
+		w := newWorld(t)
+		port := hostService(t)
+		var target string
+		hosts, err := netpool.HostAddresses()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range hosts {
+			if a.Is4() && !a.IsLoopback() {
+				target = "tcp:" + netip.AddrPortFrom(a, port).String()
+				break
+			}
+		}
+		id, _ := w.bare(t, rt, func(o *network.CreateOptions) {
+			o.Internal = false
+			delete(o.Options, optInhibit)
+			delete(o.Options, optIsolated4)
+		}, nil)
+		if res := w.netprobe(t, id, recorderTarget, target)[target]; !res.Reached {
+			t.Errorf("%s is not reached without the guards: %s", target, res.Detail)
+		}
+	})
+}
+
+// K16, F33: with IPv6 left on the host answers on its bridge's link-local
+// address. gVisor has no IPv6 address either way, so there is no guard to miss.
+func TestF33WithoutTheSysctlLinkLocalAnswers(t *testing.T) {
+	w := newWorld(t)
+	port := hostService(t)
+	on := func(c *containerConfig) {
+		c.HostConfig.Sysctls["net.ipv6.conf.all.disable_ipv6"] = "0"
+		c.HostConfig.Sysctls["net.ipv6.conf.default.disable_ipv6"] = "0"
+	}
+	id, n := w.bare(t, "runc", nil, on)
+	bridge := bridgeName(n.ID, nil)
+	target := fmt.Sprintf("tcp6ll:[%s]:%d", bridgeLinkLocal(bridge), port)
+	if res := w.netprobe(t, id, recorderTarget, target)[target]; res.Reached {
+		t.Errorf("the bridge itself has IPv6 switched off: %s", res.Detail)
+	}
+	if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+bridge+"/disable_ipv6", []byte("0"), 0); err != nil {
+		t.Skipf("no IPv6 on this host: %v", err)
+	}
+	waitFor(t, "the bridge's link-local address", func() bool { return hasAddress(bridge) })
+	if res := w.netprobe(t, id, recorderTarget, target)[target]; !res.Reached {
+		t.Errorf("%s is not reached without either guard: %s", target, res.Detail)
+	}
+}
+
+func hasAddress(ifname string) bool {
+	b, err := os.ReadFile("/proc/net/if_inet6")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(b)) {
+		// The fifth field has the tentative bit while the address is not usable.
+		if f := strings.Fields(line); len(f) == 6 && f[5] == ifname && f[4] != "c0" && f[4] != "40" {
+			return true
+		}
+	}
+	return false
+}
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("still no %s", what)
+}
+
+// K16: the sidecar answers on its run leg only; on the egress leg neither the
+// host nor a neighbour finds it. A sidecar that listens everywhere is found by
+// the host, and without enable_icc=false by its neighbours.
+func TestK16SidecarRunLegOnly(t *testing.T) {
+	w := newWorld(t)
+	w.assumeWorks(t, classFor("runc"), "runc")
+	spec := specFor(t, "runc")
+	w.sandbox(t, spec)
+	egressID := w.netID(t, w.EgressNetworkName())
+	dial := func(spec runner.SandboxSpec) error {
+		addr := netip.AddrPortFrom(w.address(t, ProxyName(spec.RunID), egressID), 3128).String()
+		c, err := net.DialTimeout("tcp", addr, 3*time.Second)
+		if err != nil {
+			return err
+		}
+		c.Close()
+		return nil
+	}
+	if err := dial(spec); err == nil {
+		t.Error("the host reaches the sidecar over the egress leg")
+	}
+
+	w.control.listen = "0.0.0.0"
+	wide := specFor(t, "runc")
+	w.sandbox(t, wide)
+	if err := dial(wide); err != nil {
+		t.Errorf("without the guard the host does not reach it: %v", err)
+	}
+	target := "tcp:" + netip.AddrPortFrom(w.address(t, ProxyName(wide.RunID), egressID), 3128).String()
+	if res := w.netprobe(t, ProxyName(spec.RunID), "/wardyn-rec", target)[target]; res.Reached {
+		t.Errorf("a neighbour's sidecar is reached over the egress network: %s", res.Detail)
+	}
+}
+
+// K16: without enable_icc=false sidecars reach each other.
+func TestK16WithoutICCNeighboursAnswer(t *testing.T) {
+	w := newWorld(t)
+	id1, _ := w.bare(t, "runc", nil, nil)
+	id2, _ := w.bare(t, "runc", nil, nil)
+	name := "wardyn_test_" + uuid.NewString()
+	labels := w.reserved(name, componentNetwork)
+	var n string
+	for i := range 64 {
+		o := egressOptions(netip.MustParsePrefix(fmt.Sprintf("10.215.%d.0/24", i)), labels)
+		o.Options = map[string]string{optICC: "true"}
+		resp, err := w.cl.NetworkCreate(t.Context(), name, o)
+		if isOverlap(err) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = resp.ID
+		break
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for _, id := range []string{id1, id2} {
+			w.cl.NetworkDisconnect(ctx, n, id, true)
+		}
+		if err := w.cl.NetworkRemove(ctx, n); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, id := range []string{id1, id2} {
+		if err := w.cl.NetworkConnect(t.Context(), n, id, &network.EndpointSettings{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	target := "tcp:" + netip.AddrPortFrom(w.address(t, id2, n), 3128).String()
+	if res := w.netprobe(t, id1, recorderTarget, target)[target]; !res.Reached {
+		t.Errorf("%s is not reached without the guard: %s", target, res.Detail)
+	}
+}
+
+// R30: no capability, no new privileges, a filter on system calls. S23: no IPv6.
+func TestR30ProcessStatus(t *testing.T) {
+	w := newWorld(t)
+	w.assumeWorks(t, classFor("runc"), "runc")
+	spec := specFor(t, "runc")
+	spec.Task.User = "0:0"
+	ref := w.startedSandbox(t, spec)
+	x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh("cat /proc/self/status /proc/net/if_inet6; cat /proc/sys/net/ipv6/conf/all/disable_ipv6; touch /etc/hosts || echo read-only")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := drain(x, nil)
+	for _, want := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "\n1\nread-only\n"} {
+		if !strings.Contains(res.stdout, want) {
+			t.Errorf("%q is missing in\n%s%s", want, res.stdout, res.stderr)
+		}
+	}
+	if strings.Contains(res.stdout, "eth0") {
+		t.Errorf("an IPv6 address:\n%s", res.stdout)
+	}
+}
+
+// D-3, K15: the sandbox's names come from its own files and its sidecar, and
+// what asks the engine's resolver directly asks the sidecar all the same.
+func TestK15NamesComeFromTheSidecar(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, rt string) {
+		w := newWorld(t)
+		w.assumeWorks(t, classFor(rt), rt)
+		spec := specFor(t, rt)
+		ref := w.startedSandbox(t, spec)
+		own := w.address(t, ProxyName(spec.RunID), w.netID(t, NetworkName(spec.RunID))).String()
+		x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh("cat /etc/resolv.conf; nslookup one.example.com; ping -c1 -W1 wardyn-proxy | head -1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := drain(x, nil).stdout
+		if !strings.HasPrefix(out, "nameserver "+own+"\n") || strings.Count(out, own) < 3 {
+			t.Errorf("want every name to be %s:\n%s", own, out)
+		}
+		// Straight to the engine's resolver.
+		w.netprobe(t, ref, recorderTarget, "dns:127.0.0.11:two.example.com")
+		rc, err := w.cl.ContainerLogs(t.Context(), ProxyName(spec.RunID), container.LogsOptions{ShowStdout: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rc.Close()
+		var logs strings.Builder
+		if _, err := stdcopy.StdCopy(&logs, io.Discard, rc); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{`one\aexample`}
+		if rt == "runc" { // gVisor does not reach the engine's resolver at all
+			want = append(want, `two\aexample`)
+		}
+		for _, q := range want {
+			if !strings.Contains(logs.String(), q) {
+				t.Errorf("the sidecar was not asked for %s:\n%s", q, logs.String())
+			}
+		}
+	})
+}
