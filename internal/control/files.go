@@ -108,20 +108,14 @@ func scan(f io.Reader, visit func(Record)) (end int64, err error) {
 	}
 }
 
-// scanTail is scan over the last n bytes of a file, from the first line that
-// begins there.
+// scanTail is scan over the last n bytes of a file. A line that begins before
+// them is passed over: the end of a record is no record.
 func scanTail(f *os.File, n int64, visit func(Record)) error {
 	fi, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	start := max(fi.Size()-n, 0)
-	in := bufio.NewReader(io.NewSectionReader(f, start, fi.Size()-start))
-	if start > 0 {
-		if _, err := in.ReadString('\n'); err != nil {
-			return nil // one line longer than all that is looked at
-		}
-	}
-	_, err = scan(in, visit)
+	_, err = scan(io.NewSectionReader(f, start, fi.Size()-start), visit)
 	return err
 }

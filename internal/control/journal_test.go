@@ -129,7 +129,7 @@ func TestHalfALineIsCutOff(t *testing.T) {
 	appendN(t, j, 1, 2)
 	p := filepath.Join(dir, journalName)
 	whole, _ := os.ReadFile(p)
-	if err := os.WriteFile(p, append(whole, whole[:30]...), 0o600); err != nil {
+	if err := os.WriteFile(p, append(whole, strings.Repeat(`{"half":`, 1000)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	again := openTest(t, dir, id, maxJournal)
@@ -139,6 +139,9 @@ func TestHalfALineIsCutOff(t *testing.T) {
 	appendN(t, again, 3, 3)
 	if got := readAll(t, p); len(got) != 3 || got[2].Seq != 3 {
 		t.Errorf("records %+v", got)
+	}
+	if b, _ := os.ReadFile(p); !strings.HasSuffix(string(b), "}\n") || strings.Contains(string(b), "half") {
+		t.Errorf("the half line is there still: %s", b)
 	}
 }
 
