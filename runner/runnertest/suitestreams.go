@@ -93,7 +93,7 @@ func checkExecStream(t *testing.T, b *bench) {
 			t.Errorf("the sandbox is %s after a stream was closed", st.State)
 		}
 	})
-	t.Run("Environment", func(t *testing.T) {
+	t.Run("NoCommand", func(t *testing.T) {
 		if _, err := b.r.ExecStream(b.ctx, ref, runner.ExecSpec{}); !errors.Is(err, runner.ErrInvalid) {
 			t.Errorf("no command: %v, want ErrInvalid", err)
 		}
