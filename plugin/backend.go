@@ -3,11 +3,13 @@ package plugin
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/driver"
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
+	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
@@ -26,6 +28,9 @@ type Backend struct {
 	Outputs Outputs
 	// Ref is the ref, and the driver's id, of a run's sandbox.
 	Ref func(run uuid.UUID) string
+	// RunDir is the folder of a run on tmpfs. It is there while the run's
+	// sandbox is.
+	RunDir func(run uuid.UUID) string
 	// StageRoot is a folder in which each run has one of its own, named after
 	// it, for the mount sources that its job named. Nothing may remove it
 	// recursively while runs exist: what is bound there would go too.
@@ -52,25 +57,19 @@ type ControlPlane interface {
 
 var _ ControlPlane = (*control.Server)(nil)
 
-// Run is one attempt of a task, as its output knows it.
-type Run struct {
-	ID uuid.UUID
-	// Ref is the ref of its sandbox.
-	Ref string
-	// Stdout and Stderr are Nomad's log files.
-	Stdout, Stderr string
+// Outputs carries what main processes print to Nomad's log files, also while
+// this process is being replaced: a part of keeper.Client.
+type Outputs interface {
+	// Sink takes a task's output over when its main process starts.
+	Sink(t keeper.Task) runner.OutputSink
+	// Wait blocks until the output has ended or broken off.
+	Wait(ctx context.Context, id string) (keeper.Status, error)
+	// Resume takes the output up again where it had got to; alive says whether
+	// there is more to come. It returns how much is lost for good.
+	Resume(ctx context.Context, t keeper.Task, ref string, alive bool, from runner.OutputReader) (lost int64, err error)
+	// Finish lets the rest flow out for at most flush and lets go of the log
+	// files; a task that is not known is nil.
+	Finish(ctx context.Context, t keeper.Task, flush time.Duration) error
 }
 
-// Outputs carries what main processes print to Nomad's log files, also while
-// this process is being replaced: internal/keeper's client.
-type Outputs interface {
-	// Sink takes a run's output over when its main process starts.
-	Sink(r Run) runner.OutputSink
-	// Resume takes it up again after a restart of this process. It returns how
-	// many bytes are lost for good, 0 in all but the worst case.
-	Resume(ctx context.Context, r Run, from runner.OutputReader) (lost int64, err error)
-	// Drain waits until everything a main process printed has been handed on.
-	Drain(ctx context.Context, r Run) error
-	// Forget lets go of a run's log files; an unknown run is nil.
-	Forget(run uuid.UUID) error
-}
+var _ Outputs = (*keeper.Client)(nil)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +22,7 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/driver"
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
@@ -75,6 +78,7 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	if o.wrap != nil {
 		r = o.wrap(b.fake)
 	}
+	runDir := func(run uuid.UUID) string { return filepath.Join(b.stage, "..", run.String()) }
 	build := func(context.Context, HostConfig, *slog.Logger) (*Backend, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -82,7 +86,7 @@ func newBench(t *testing.T, o benchOptions) *bench {
 		if b.buildErr != nil {
 			return nil, b.buildErr
 		}
-		return &Backend{Driver: drv, Runner: r, Control: b.control, Outputs: b.outputs, Ref: runnertest.Ref, StageRoot: b.stage}, nil
+		return &Backend{Driver: drv, Runner: r, Control: b.control, Outputs: b.outputs, Ref: runnertest.Ref, StageRoot: b.stage, RunDir: runDir}, nil
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -311,36 +315,43 @@ func (c *testControl) post(run uuid.UUID, d egress.DecisionLog) {
 // fakeOutputs keeps what main processes print in memory.
 type fakeOutputs struct {
 	mu    sync.Mutex
-	runs  map[uuid.UUID]*fakeOutput
+	runs  map[string]*fakeOutput
 	lost  int64         // reported by Resume
 	again int           // how often a run was resumed
-	stuck chan struct{} // when set, nothing drains until it is closed
+	stuck chan struct{} // when set, nothing is delivered until it is closed
 }
 
 type fakeOutput struct {
 	mu   sync.Mutex
 	text [3]strings.Builder // by stream number
+	conn net.Conn
 	done chan struct{}
+	died chan struct{} // closed when what carries it has died
 }
 
-func newFakeOutputs() *fakeOutputs { return &fakeOutputs{runs: map[uuid.UUID]*fakeOutput{}} }
+func newFakeOutputs() *fakeOutputs { return &fakeOutputs{runs: map[string]*fakeOutput{}} }
 
-func (o *fakeOutputs) Sink(r Run) runner.OutputSink { return fakeSink{o, r.ID} }
+func (o *fakeOutputs) Sink(t keeper.Task) runner.OutputSink { return fakeSink{o, t.ID} }
 
 type fakeSink struct {
-	to  *fakeOutputs
-	run uuid.UUID
+	to *fakeOutputs
+	id string
 }
 
 func (s fakeSink) Follow(_ context.Context, _ string, out runner.OutputStream) error {
-	s.to.follow(s.run, out)
+	s.to.follow(s.id, out)
 	return nil
 }
 
-func (o *fakeOutputs) follow(run uuid.UUID, s runner.OutputStream) {
-	out := &fakeOutput{done: make(chan struct{})}
+func (o *fakeOutputs) follow(id string, s runner.OutputStream) {
+	out := &fakeOutput{conn: s.Conn, done: make(chan struct{}), died: make(chan struct{})}
 	o.mu.Lock()
-	o.runs[run] = out
+	if before := o.runs[id]; before != nil {
+		for i := range out.text {
+			out.text[i].WriteString(before.text[i].String())
+		}
+	}
+	o.runs[id] = out
 	o.mu.Unlock()
 	go func() {
 		defer close(out.done)
@@ -369,18 +380,70 @@ func (o *fakeOutput) copy(from io.Reader, framed bool) {
 	}
 }
 
-func (o *fakeOutputs) Resume(ctx context.Context, r Run, from runner.OutputReader) (int64, error) {
-	s, err := from.AttachOutput(ctx, r.Ref)
-	if errors.Is(err, runner.ErrPrecondition) {
-		return o.lost, nil // it has exited
+// die is the death of a keeper: what it carried stops.
+func (o *fakeOutputs) die() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, out := range o.runs {
+		out.conn.Close()
+		close(out.died)
 	}
-	if err != nil {
-		return 0, err
+}
+
+func (o *fakeOutputs) Wait(ctx context.Context, id string) (keeper.Status, error) {
+	o.mu.Lock()
+	out, stuck := o.runs[id], o.stuck
+	o.mu.Unlock()
+	if out == nil {
+		return keeper.Status{State: keeper.Unknown}, nil
 	}
-	o.follow(r.ID, s)
+	done := out.done
+	if stuck != nil {
+		done = stuck
+	}
+	select {
+	case <-out.died:
+		return keeper.Status{}, keeper.ErrGone
+	default:
+	}
+	select {
+	case <-out.died:
+		return keeper.Status{}, keeper.ErrGone
+	case <-done:
+		return keeper.Status{State: keeper.Ended}, nil
+	case <-ctx.Done():
+		return keeper.Status{}, ctx.Err()
+	}
+}
+
+func (o *fakeOutputs) Resume(ctx context.Context, t keeper.Task, ref string, alive bool, from runner.OutputReader) (int64, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.again++
+	if !alive {
+		out := &fakeOutput{done: make(chan struct{}), died: make(chan struct{})}
+		for i, stream := range []string{"", "stdout", "stderr"} {
+			if stream == "" {
+				continue
+			}
+			r, err := from.ReadLog(ctx, ref, stream)
+			if err != nil {
+				return 0, err
+			}
+			b, _ := io.ReadAll(r)
+			out.text[i].Write(b)
+		}
+		close(out.done)
+		o.runs[t.ID] = out
+		return o.lost, nil
+	}
+	s, err := from.AttachOutput(ctx, ref)
+	if err != nil {
+		return 0, err
+	}
+	o.mu.Unlock()
+	o.follow(t.ID, s)
+	o.mu.Lock()
 	return o.lost, nil
 }
 
@@ -390,47 +453,23 @@ func (o *fakeOutputs) resumed() int {
 	return o.again
 }
 
-func (o *fakeOutputs) Drain(ctx context.Context, r Run) error {
+func (o *fakeOutputs) Finish(_ context.Context, t keeper.Task, _ time.Duration) error {
 	o.mu.Lock()
-	out, stuck := o.runs[r.ID], o.stuck
-	o.mu.Unlock()
-	if out == nil {
-		return nil
-	}
-	for _, c := range []<-chan struct{}{stuck, out.done} {
-		if c == nil {
-			continue
-		}
-		select {
-		case <-c:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	defer o.mu.Unlock()
+	delete(o.runs, t.ID)
 	return nil
 }
 
-func (o *fakeOutputs) Forget(run uuid.UUID) error {
+func (o *fakeOutputs) known() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.runs, run)
-	return nil
-}
-
-func (o *fakeOutputs) known() []uuid.UUID {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var out []uuid.UUID
-	for id := range o.runs {
-		out = append(out, id)
-	}
-	return out
+	return slices.Collect(maps.Keys(o.runs))
 }
 
 // printed is what a task's main process has printed so far.
 func (o *fakeOutputs) printed(id string) (stdout, stderr string) {
 	o.mu.Lock()
-	out := o.runs[RunID(TaskID(id))]
+	out := o.runs[RunID(TaskID(id)).String()]
 	o.mu.Unlock()
 	if out == nil {
 		return "", ""

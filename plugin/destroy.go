@@ -12,6 +12,10 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 )
 
+// lastFlush is how long a destroyed task's output may still flow: its exit was
+// told before, and waited for it.
+const lastFlush = time.Second
+
 // DestroyTask takes everything down that a task made, also for a task this
 // process has never seen. A client only logs an error of it and does not come
 // back, so what fails is tried again in the background.
@@ -64,7 +68,7 @@ func removeRun(ctx context.Context, b *Backend, run uuid.UUID) error {
 		return fmt.Errorf("destroy %s: %w", b.Ref(run), err) // its mounts are in use
 	}
 	return errors.Join(
-		b.Outputs.Forget(run),
+		b.Outputs.Finish(ctx, outputOf(b, run, "", ""), lastFlush),
 		b.Control.Forget(run),
 		taskpath.Unstage(stageDir(b, run.String())),
 	)

@@ -23,8 +23,8 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner/runnertest"
 )
 
-// running is a bench with one idle task.
-func running(t *testing.T, o benchOptions) (*bench, host.TaskConfig) {
+// idling is a bench with one idle task.
+func idling(t *testing.T, o benchOptions) (*bench, host.TaskConfig) {
 	t.Helper()
 	b := newBench(t, o)
 	tc, _ := b.start("web", args("idle"))
@@ -33,7 +33,7 @@ func running(t *testing.T, o benchOptions) (*bench, host.TaskConfig) {
 }
 
 func TestExecTask(t *testing.T) {
-	b, tc := running(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
+	b, tc := idling(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
 		"big": func(_ context.Context, p *runnertest.Process) int {
 			p.Stdout.Write(bytes.Repeat([]byte("x"), 100<<10))
 			fmt.Fprint(p.Stdout, "end")
@@ -66,7 +66,7 @@ func TestExecTask(t *testing.T) {
 
 func TestExecTaskTimeout(t *testing.T) {
 	killed := make(chan struct{})
-	b, tc := running(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
+	b, tc := idling(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
 		"hang": func(ctx context.Context, _ *runnertest.Process) int { <-ctx.Done(); close(killed); return 1 },
 	}}})
 	_, err := b.host.ExecTask(b.ctx(), tc.ID, []string{"hang"}, 20*time.Millisecond)
@@ -81,7 +81,7 @@ func TestExecTaskTimeout(t *testing.T) {
 }
 
 func TestExecStream(t *testing.T) {
-	b, tc := running(t, benchOptions{})
+	b, tc := idling(t, benchOptions{})
 	var out, errs bytes.Buffer
 	r, err := b.host.ExecTaskStreaming(b.ctx(), host.ExecRequest{
 		TaskID: tc.ID, Command: []string{"sh", "-c", "echo out; echo err >&2; cat; exit 43"},
@@ -105,7 +105,7 @@ func TestExecStream(t *testing.T) {
 // TestExecStreamIsComplete: a long output arrives whole, before the exit.
 func TestExecStreamIsComplete(t *testing.T) {
 	const lines = 20000
-	b, tc := running(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
+	b, tc := idling(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
 		"lines": func(_ context.Context, p *runnertest.Process) int {
 			for i := range lines {
 				fmt.Fprintln(p.Stdout, i)
@@ -125,7 +125,7 @@ func TestExecStreamIsComplete(t *testing.T) {
 
 func TestExecTerminal(t *testing.T) {
 	sizes := make(chan []string, 1)
-	b, tc := running(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
+	b, tc := idling(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
 		"tty": func(_ context.Context, p *runnertest.Process) int {
 			fmt.Fprint(p.Stderr, "on stderr ")
 			io.Copy(p.Stdout, p.Stdin)
@@ -167,7 +167,7 @@ func TestExecTerminal(t *testing.T) {
 // TestExecWhoseUserLeaves: the process is killed, also one that reads nothing.
 func TestExecWhoseUserLeaves(t *testing.T) {
 	killed := make(chan struct{}, 1)
-	b, tc := running(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
+	b, tc := idling(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
 		"hang": func(ctx context.Context, p *runnertest.Process) int {
 			fmt.Fprintln(p.Stdout, "up")
 			<-ctx.Done()
@@ -216,7 +216,7 @@ func (o *once) Write(b []byte) (int, error) {
 // TestExecOrder looks at the messages themselves: each stream is closed once,
 // the exit comes last and alone.
 func TestTrap40ExecMessages(t *testing.T) {
-	b, tc := running(t, benchOptions{})
+	b, tc := idling(t, benchOptions{})
 	stream := &recorded{ctx: t.Context(), in: []*driverpb.ExecTaskStreamingRequest{
 		{Setup: &driverpb.ExecTaskStreamingRequest_Setup{TaskId: tc.ID, Command: []string{"sh", "-c", "echo a; echo b >&2; exit 2"}}},
 	}}

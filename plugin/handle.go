@@ -2,12 +2,15 @@ package plugin
 
 import (
 	"context"
+	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
+	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 )
@@ -33,7 +36,8 @@ type task struct {
 	id     TaskID
 	config *driverpb.TaskConfig // as received
 	state  state
-	run    Run
+	// output is where the main process's output goes.
+	output keeper.Task
 	// records is the folder for people's files.
 	records string
 
@@ -43,8 +47,8 @@ type task struct {
 	stop context.CancelFunc
 
 	denials *denials
-	// followed is closed when the task's output has a reader of ours.
-	followed chan struct{}
+	// carried is closed when all of the task's output has been delivered.
+	carried chan struct{}
 
 	mu    sync.Mutex
 	ended *outcome      // nil while the task lives
@@ -52,13 +56,23 @@ type task struct {
 }
 
 // newTask makes a task whose watching ends with life.
-func newTask(life context.Context, tc *driverpb.TaskConfig, s state) *task {
+func newTask(life context.Context, b *Backend, tc *driverpb.TaskConfig, s state) *task {
 	ctx, stop := context.WithCancel(life)
 	d := taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}
 	return &task{
-		id: TaskID(tc.GetId()), config: tc, state: s, ctx: ctx, stop: stop, done: make(chan struct{}), followed: make(chan struct{}),
+		id: TaskID(tc.GetId()), config: tc, state: s, ctx: ctx, stop: stop,
+		output:  outputOf(b, s.Run, tc.GetStdoutPath(), tc.GetStderrPath()),
 		records: d.Own(),
-		run:     Run{ID: s.Run, Ref: s.Ref, Stdout: tc.GetStdoutPath(), Stderr: tc.GetStderrPath()},
+		done:    make(chan struct{}),
+		carried: make(chan struct{}),
+	}
+}
+
+// outputOf names a run's output, also for a run of which nothing else is known.
+func outputOf(b *Backend, run uuid.UUID, stdout, stderr string) keeper.Task {
+	return keeper.Task{
+		ID: run.String(), Stdout: stdout, Stderr: stderr,
+		Position: filepath.Join(b.RunDir(run), "output.pos"),
 	}
 }
 

@@ -79,7 +79,7 @@ func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig
 			err = errors.Join(err, undo.run())
 		}
 	}()
-	t := newTask(p.life, tc, stateOf(pl, ref))
+	t := newTask(p.life, b, tc, stateOf(pl, ref))
 	undo.add(func(context.Context) error { t.stop(); return nil })
 	t.denials = newDenials(func(m string, about ...string) { p.events.emit(tc, m, about...) })
 	dirs := taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}
@@ -95,8 +95,8 @@ func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig
 	if err := b.Control.Prepare(t.control()); err != nil {
 		return nil, err
 	}
-	undo.add(func(context.Context) error { return b.Outputs.Forget(pl.Run) })
-	pl.Spec.Sandbox.Task.Output = b.Outputs.Sink(t.run)
+	undo.add(func(ctx context.Context) error { return b.Outputs.Finish(ctx, t.output, 0) })
+	pl.Spec.Sandbox.Task.Output = b.Outputs.Sink(t.output)
 	h, err := b.Driver.Create(ctx, pl.Spec)
 	if err != nil {
 		return nil, err
@@ -111,8 +111,8 @@ func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig
 
 // watchNew puts a started task under this process's care.
 func (p *Plugin) watchNew(b *Backend, t *task, pl plan) {
-	close(t.followed)
 	p.tasks.put(t)
+	go p.carry(b, t)
 	go p.watch(b, t)
 	p.taskLog(t).Info("task started", "class", t.state.Class, "image", t.state.Image)
 	p.events.emit(t.config, fmt.Sprintf("Sandbox %s started under %s", t.state.Ref, t.state.Class),

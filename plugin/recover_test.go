@@ -169,6 +169,31 @@ func TestI8EngineAwayAtRecovery(t *testing.T) {
 	b.nothingLeft()
 }
 
+// TestI5KeeperDies under a living plugin: the output is taken up again, and the
+// exit waits for it.
+func TestI5KeeperDies(t *testing.T) {
+	next := make(chan string)
+	b := newBench(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{"count": counting(next)}}})
+	tc, _ := b.start("web", args("count"))
+	next <- "one"
+	b.eventually("the first line", func() bool { out, _ := b.outputs.printed(tc.ID); return out == "one\n" })
+	b.outputs.die()
+	b.eventually("it is taken up again", func() bool { return b.outputs.resumed() == 1 })
+	next <- "two"
+	b.eventually("the second line", func() bool { out, _ := b.outputs.printed(tc.ID); return out == "one\ntwo\n" })
+	// And once more, just when the task ends.
+	b.outputs.die()
+	next <- "end"
+	if r := b.wait(tc.ID); r.ExitCode != 7 {
+		t.Errorf("exit %+v", r)
+	}
+	if out, _ := b.outputs.printed(tc.ID); !strings.HasSuffix(out, "two\n") {
+		t.Errorf("printed %q", out)
+	}
+	b.destroy(tc.ID)
+	b.nothingLeft()
+}
+
 func TestI5LostOutputIsSaid(t *testing.T) {
 	b := newBench(t, benchOptions{})
 	tc, h := b.start("web", args("idle"))

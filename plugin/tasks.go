@@ -89,8 +89,7 @@ func (p *Plugin) RecoverTask(ctx context.Context, r *driverpb.RecoverTaskRequest
 	if err != nil { // not asked is not gone: the watch asks on
 		p.log.Warn("a recovered task's sandbox cannot be asked about yet", "task_id", tc.GetId(), "ref", s.Ref, "error", err)
 	}
-	t := p.adopt(tc, s)
-	go p.resume(b, t)
+	p.adopt(b, tc, s)
 	return &driverpb.RecoverTaskResponse{}, nil
 }
 

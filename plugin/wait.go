@@ -47,9 +47,12 @@ func (p *Plugin) watch(b *Backend, t *task) {
 	if err != nil {
 		return // destroyed, or the plugin ends: there is no exit to tell of
 	}
-	if err := drain(t.ctx, b, t); err != nil && t.ctx.Err() == nil {
-		p.taskLog(t).Warn("the task's last output may be missing from its logs", "error", err)
+	select {
+	case <-t.carried:
+	case <-time.After(drainTimeout):
+		p.taskLog(t).Warn("nobody reads the task's log files; its last output may be missing from its logs")
 		p.events.emit(t.config, "The last output of the task was not read in time and may be missing from its logs")
+	case <-t.ctx.Done():
 	}
 	if p.life.Err() != nil {
 		return // the next process will find the same exit
@@ -58,18 +61,6 @@ func (p *Plugin) watch(b *Backend, t *task) {
 	t.end(o.outcome)
 	if o.childOOM {
 		p.events.emit(t.config, "A process of the task was killed for memory; the task went on")
-	}
-}
-
-// drain waits for the task's last output.
-func drain(ctx context.Context, b *Backend, t *task) error {
-	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
-	defer cancel()
-	select {
-	case <-t.followed:
-		return b.Outputs.Drain(ctx, t.run)
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
