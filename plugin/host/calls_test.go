@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -460,6 +461,32 @@ func TestExecUserLeaves(t *testing.T) {
 	<-left
 	if b := p.Breaches(); len(b) != 0 {
 		t.Errorf("breaches: %v", b)
+	}
+}
+
+// TestRelaunchFails: calls meanwhile say so, and the client goes on trying.
+func TestRelaunchFails(t *testing.T) {
+	f := newFake(nil)
+	p := inMemory(t, f, Options{RelaunchWait: time.Millisecond})
+	var broken atomic.Bool
+	broken.Store(true)
+	f.setConfig = func(bool) error {
+		if broken.Load() {
+			return errors.New("config went away")
+		}
+		return nil
+	}
+	if err := p.Crash(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the error of a failed relaunch", func() bool {
+		_, err := p.Capabilities(t.Context())
+		return errors.Is(err, ErrPluginGone) && strings.Contains(err.Error(), "config went away")
+	})
+	broken.Store(false)
+	eventually(t, "a plugin that works", func() bool { _, err := p.Capabilities(t.Context()); return err == nil })
+	if f, err := p.Fingerprint(deadline(t)); err != nil {
+		t.Errorf("fingerprint %+v, %v", f, err)
 	}
 }
 

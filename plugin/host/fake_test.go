@@ -50,6 +50,8 @@ type fake struct {
 	log hclog.Logger
 	dir string // for the record of calls; empty keeps none
 
+	diesOnce bool
+
 	mu    sync.Mutex
 	tasks map[string]*fakeTask
 
@@ -57,6 +59,7 @@ type fake struct {
 	schema      func() *basepb.ConfigSchemaResponse
 	caps        func() *driverpb.CapabilitiesResponse
 	taskSchema  func() *driverpb.TaskConfigSchemaResponse
+	setConfig   func(lasting bool) error
 	startErr    error // before anything is started
 	start       func(*driverpb.StartTaskResponse)
 	wait        func() (*driverpb.WaitTaskResponse, error)
@@ -160,6 +163,11 @@ func (f *fake) SetConfig(_ context.Context, r *basepb.SetConfigRequest) (*basepb
 		"level": cfg.Level, "nomad": r.GetNomadConfig() != nil, "api": r.GetPluginApiVersion(),
 		"cores": len(r.GetNomadConfig().GetDriver().GetTopology().GetCores()), "ports": r.GetNomadConfig().GetDriver().GetClientMinPort(),
 	})
+	if f.setConfig != nil {
+		if err := f.setConfig(r.GetNomadConfig() != nil); err != nil {
+			return nil, err
+		}
+	}
 	if r.GetNomadConfig() == nil {
 		return &basepb.SetConfigResponse{}, nil
 	}
@@ -174,6 +182,8 @@ func (f *fake) makeTrouble(kind string) error {
 	case "log line":
 		_, err := fmt.Fprintln(originalStderr, `{"@message":7,"@level":"info"}`)
 		return err
+	case "dies in StartTask":
+		f.diesOnce = true
 	case "inherited pipe":
 		cmd := exec.Command("sleep", "3600")
 		cmd.Stderr = originalStderr
@@ -261,6 +271,9 @@ func (f *fake) StartTask(_ context.Context, r *driverpb.StartTaskRequest) (*driv
 	if f.startErr != nil {
 		return nil, f.startErr
 	}
+	if f.diesOnce {
+		f.die()
+	}
 	var own struct {
 		Command string `codec:"command"`
 	}
@@ -287,6 +300,18 @@ func (f *fake) StartTask(_ context.Context, r *driverpb.StartTaskRequest) (*driv
 		f.start(answer)
 	}
 	return answer, nil
+}
+
+// die ends the process in the middle of a call, once for a record of calls.
+func (f *fake) die() {
+	marker := filepath.Join(f.dir, "died")
+	if _, err := os.Stat(marker); err == nil {
+		return
+	}
+	if err := os.WriteFile(marker, nil, 0o600); err != nil {
+		panic(err)
+	}
+	os.Exit(1)
 }
 
 // run starts the command in a session of its own; it writes to the FIFOs itself, and its exit

@@ -24,7 +24,7 @@ func (t *Task) follow(life context.Context, r *run) {
 	stats.Wait()
 	if life.Err() != nil {
 		r.err = ErrClosed
-		_ = t.abandonLogs() // the task writes on for the next client
+		t.abandonLogs() // the task writes on for the next client
 		return
 	}
 	ctx, cancel = context.WithTimeout(life, destroyTimeout)

@@ -64,7 +64,7 @@ func (l *memoryLauncher) start() (*instance, error) {
 			}
 		},
 		crash:  stop,
-		detach: func() { _ = conn.Close() }, // nobody is left to be told of an error
+		detach: func() { _ = stop() }, // it cannot outlive its client
 	}, nil
 }
 

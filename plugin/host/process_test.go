@@ -1,16 +1,21 @@
 package host
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire"
 )
 
 // deadline bounds what a test waits for; nothing is measured against it.
@@ -176,6 +181,29 @@ func TestProcessEnvironment(t *testing.T) {
 			t.Errorf("%s is missing in %v", kv, got)
 		}
 	}
+}
+
+// TestHandshakeLine: the first and only thing on standard output.
+func TestHandshakeLine(t *testing.T) {
+	o, dir := processOptions(t, Options{})
+	p := newProcess(o, []string{
+		wire.Handshake.MagicCookieKey + "=" + wire.Handshake.MagicCookieValue, "PLUGIN_PROTOCOL_VERSIONS=2",
+	}, &breachLog{})
+	if err := p.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, p.Stderr()) }()
+	line, err := bufio.NewReader(p.Stdout()).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := regexp.MustCompile(`^1\|2\|unix\|` + regexp.QuoteMeta(dir) + `/plugin[0-9]+\|grpc\|\n$`); !want.MatchString(line) {
+		t.Errorf("handshake %q", line)
+	}
+	if err := p.kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Wait(t.Context())
 }
 
 // TestTrap23AgentCrash: a plugin that is left behind by a crashed client survives its next log

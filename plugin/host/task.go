@@ -48,12 +48,16 @@ func (t *Task) Dir() *allocdir.Task { return t.dir }
 
 // ID is the id of the current or last run; empty before the first.
 func (t *Task) ID() string {
+	if r := t.current(); r != nil {
+		return r.id
+	}
+	return ""
+}
+
+func (t *Task) current() *run {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.run == nil {
-		return ""
-	}
-	return t.run.id
+	return t.run
 }
 
 // Handle is what a client stores of the current run.
@@ -81,6 +85,9 @@ func (t *Task) Usage() TaskUsage {
 // when the driver has started the task. A plugin that dies meanwhile is started anew and asked
 // once more with the same id.
 func (t *Task) Start(ctx context.Context) error {
+	if r := t.current(); r != nil && !isClosed(r.done) {
+		return fmt.Errorf("task %s is running", r.id)
+	}
 	cfg, err := t.config(ctx)
 	if err != nil {
 		return err
@@ -94,7 +101,8 @@ func (t *Task) Start(ctx context.Context) error {
 		handle, override, err = p.StartTask(ctx, cfg)
 	}
 	if err != nil {
-		return errors.Join(err, t.abandonLogs())
+		t.abandonLogs()
+		return err
 	}
 	t.begin(handle, override)
 	return nil
@@ -152,21 +160,19 @@ func (t *Task) startLogs() error {
 	return nil
 }
 
-// abandonLogs stops the collection for a task that did not start.
-func (t *Task) abandonLogs() error {
-	var errs []error
+// abandonLogs stops the collection at once, whoever may still write.
+func (t *Task) abandonLogs() {
 	for _, c := range t.logs {
-		errs = append(errs, c.Close())
+		if err := c.Close(); err != nil {
+			t.alloc.plugin.log.Error("log collection failed", "task", t.spec.Name, "error", err)
+		}
 	}
-	return errors.Join(errs...)
 }
 
 // Wait returns when the current run has ended, its output is collected and the driver has
 // forgotten it. [ErrClosed] says that the client let go of the plugin while the task ran on.
 func (t *Task) Wait(ctx context.Context) (ExitResult, error) {
-	t.mu.Lock()
-	r := t.run
-	t.mu.Unlock()
+	r := t.current()
 	if r == nil {
 		return ExitResult{}, errors.New("task was not started")
 	}
@@ -181,9 +187,7 @@ func (t *Task) Wait(ctx context.Context) (ExitResult, error) {
 // Stop ends the current run with the job's kill signal and timeout and waits for its end. A
 // StopTask that fails is tried again as a client does, for up to six minutes.
 func (t *Task) Stop(ctx context.Context) error {
-	t.mu.Lock()
-	r := t.run
-	t.mu.Unlock()
+	r := t.current()
 	if r == nil {
 		return nil
 	}

@@ -163,6 +163,24 @@ func TestPluginCrashUnderATask(t *testing.T) {
 	}
 }
 
+// TestPluginDiesInStartTask: the new process is asked once more, with the same id.
+func TestPluginDiesInStartTask(t *testing.T) {
+	p, dir := launch(t, Options{PluginConfig: map[string]any{"trouble": "dies in StartTask"}})
+	task := startShell(t, p, "exit 4")
+	if exit, err := task.Wait(deadline(t)); err != nil || exit.ExitCode != 4 {
+		t.Errorf("exit %+v, error %v", exit, err)
+	}
+	var starts []fakeCall
+	for _, c := range calls(t, dir) {
+		if c.Method == "StartTask" {
+			starts = append(starts, c)
+		}
+	}
+	if len(starts) != 2 || starts[0].Detail != starts[1].Detail || starts[0].Pid == starts[1].Pid {
+		t.Errorf("StartTask calls: %v", starts)
+	}
+}
+
 // TestTrap11AgentRestart: after an orderly end the next client recovers the task from the
 // stored handle, which has no driver configuration.
 func TestTrap11AgentRestart(t *testing.T) {
@@ -241,6 +259,9 @@ func TestStop(t *testing.T) {
 	if err := task.Start(deadline(t)); err != nil {
 		t.Fatal(err)
 	}
+	if err := task.Start(deadline(t)); err == nil {
+		t.Error("a running task was started a second time")
+	}
 	if err := task.Stop(deadline(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -260,12 +281,13 @@ func TestTaskFailsToStart(t *testing.T) {
 	p := inMemory(t, f, Options{})
 	task, _ := newShell(t, p, "true")
 	f.startErr = status.Error(codes.FailedPrecondition, "no such image")
-	if err := task.Start(deadline(t)); err == nil || ErrorText(err) == "" || IsRecoverable(err) {
+	if err := task.Start(deadline(t)); err == nil || ErrorText(err) != "no such image" || IsRecoverable(err) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := task.Wait(t.Context()); err == nil {
 		t.Error("a task that did not start has no exit")
 	}
+
 	f.startErr = nil
 	if err := task.Start(deadline(t)); err != nil {
 		t.Fatal("second attempt:", err)
