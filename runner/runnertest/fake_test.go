@@ -20,7 +20,7 @@ import (
 )
 
 func TestFakeKeepsTheContract(t *testing.T) {
-	Run(t, Suite{New: func(*testing.T) runner.Runner { return New(Options{}) }, Image: "test"})
+	Run(t, Suite{New: func(*testing.T) runner.Runner { return New(Options{}) }, Image: "test", Timeout: 10 * time.Second})
 }
 
 // collect is a sink that keeps every stream handed to it.

@@ -263,16 +263,39 @@ func checkWaitContext(t *testing.T, b *bench) {
 	if _, err := b.r.Exec(b.ctx, ref, []string{"sleep", "3600"}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(b.ctx)
-	done := make(chan error)
+	inner, cancel := context.WithCancel(b.ctx)
+	ctx := &watched{Context: inner, asked: make(chan struct{})}
+	done := make(chan error, 1)
 	go func() {
 		_, err := b.r.Wait(ctx, ref)
 		done <- err
 	}()
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("Wait: %v, want the context's error", err)
+	select {
+	case <-ctx.asked: // it waits for the end of its context among other things
+	case <-b.ctx.Done():
+		t.Error("Wait never looked at its context")
 	}
+	cancel()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Wait: %v, want the context's error", err)
+		}
+	case <-b.ctx.Done():
+		t.Error("Wait goes on without its context")
+	}
+}
+
+// watched tells when somebody begins to wait for the context's end.
+type watched struct {
+	context.Context
+	once  sync.Once
+	asked chan struct{}
+}
+
+func (w *watched) Done() <-chan struct{} {
+	w.once.Do(func() { close(w.asked) })
+	return w.Context.Done()
 }
 
 func checkLostExec(t *testing.T, b *bench) {
