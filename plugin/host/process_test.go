@@ -2,101 +2,17 @@ package host
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire"
 )
-
-// deadline bounds what a test waits for; nothing is measured against it.
-func deadline(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// eventually waits until ok says so.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx := deadline(t)
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("never happened: %s", what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
-// launch starts this test binary as a plugin process. dir is where it records its calls.
-func launch(t *testing.T, o Options) (p *Plugin, dir string) {
-	t.Helper()
-	o, dir = processOptions(t, o)
-	p, err := Launch(deadline(t), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	return p, dir
-}
-
-func processOptions(t *testing.T, o Options) (Options, string) {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	o.Path = self
-	o.Env = append(o.Env, fakeDir+"="+dir, "TMPDIR="+dir, "PATH="+os.Getenv("PATH"))
-	o.Log, o.LogLevel = t.Output(), "warn"
-	return o, dir
-}
-
-// methods are the recorded calls of one process in order, the two streams (which open
-// concurrently) sorted.
-func methods(t *testing.T, dir string, pid int) []string {
-	t.Helper()
-	var out []string
-	for _, c := range calls(t, dir) {
-		if c.Pid == pid && c.Method != "environ" {
-			out = append(out, c.Method)
-		}
-	}
-	if i := slices.Index(out, "TaskEvents"); i > 0 && out[i-1] == "Fingerprint" {
-		out[i-1], out[i] = out[i], out[i-1]
-	}
-	return out
-}
-
-// pids are the recorded processes in the order of their start.
-func pids(t *testing.T, dir string) []int {
-	t.Helper()
-	var out []int
-	for _, c := range calls(t, dir) {
-		if !slices.Contains(out, c.Pid) {
-			out = append(out, c.Pid)
-		}
-	}
-	return out
-}
-
-func opened(t *testing.T, dir string, pid int) bool {
-	t.Helper()
-	m := methods(t, dir, pid)
-	return slices.Contains(m, "Fingerprint") && slices.Contains(m, "TaskEvents")
-}
 
 // TestTrap21CallOrder: three processes, called in the order and with the arguments of an agent.
 func TestTrap21CallOrder(t *testing.T) {
@@ -206,83 +122,6 @@ func TestHandshakeLine(t *testing.T) {
 	_ = p.Wait(t.Context())
 }
 
-// TestTrap23AgentCrash: a plugin that is left behind by a crashed client survives its next log
-// line, is found again, keeps its configuration and is initialised again (trap 22).
-func TestTrap23AgentCrash(t *testing.T) {
-	first, dir := launch(t, Options{PluginConfig: map[string]any{"level": 7}})
-	task := startShell(t, first, `sleep 3600`)
-	handle, pid := task.Handle(), first.Pid()
-	r := first.Detach()
-	if r == nil || r.Pid != pid {
-		t.Fatalf("Detach: %+v, pid %d", r, pid)
-	}
-	if _, err := task.Wait(deadline(t)); !errors.Is(err, ErrClosed) {
-		t.Errorf("a task of a client that is gone: %v", err)
-	}
-
-	o, _ := processOptions(t, Options{Reattach: r, PluginConfig: map[string]any{"level": 8}})
-	o.Env = []string{fakeDir + "=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
-	second, err := Launch(deadline(t), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(second.Close)
-	if second.Pid() != pid {
-		t.Fatalf("process %d was not found again, got %d", pid, second.Pid())
-	}
-	// The fake logs each signal it refuses: on a broken pipe by now.
-	for range 3 {
-		if err := second.SignalTask(deadline(t), handle.Config.ID, "nonsense"); err == nil {
-			t.Fatal("an unknown signal was taken")
-		}
-	}
-	if err := second.RecoverTask(deadline(t), handle.Persisted()); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "streams open again", func() bool {
-		m := methods(t, dir, pid)
-		return len(m) > 0 && m[len(m)-1] == "RecoverTask" && count(m, "Fingerprint") == 2 && count(m, "TaskEvents") == 2
-	})
-	m := methods(t, dir, pid)
-	if count(m, "SetConfig") != 1 || count(m, "Init") != 2 || count(m, "PluginInfo") != 1 {
-		t.Errorf("calls of the process: %v", m)
-	}
-	if err := second.DestroyTask(deadline(t), handle.Config.ID, true); err != nil {
-		t.Error(err)
-	}
-}
-
-func count(all []string, one string) int {
-	n := 0
-	for _, s := range all {
-		if s == one {
-			n++
-		}
-	}
-	return n
-}
-
-func TestReattachToNothingStartsAnew(t *testing.T) {
-	p, _ := launch(t, Options{Reattach: &Reattach{Network: "unix", Addr: filepath.Join(t.TempDir(), "gone"), Pid: 1 << 22}})
-	if p.Pid() == 0 || p.Pid() == 1<<22 {
-		t.Errorf("pid %d", p.Pid())
-	}
-}
-
-// TestLeftovers: neither an orderly end nor a crash leaves sockets or folders behind.
-func TestLeftovers(t *testing.T) {
-	p, dir := launch(t, Options{})
-	if err := p.Crash(deadline(t)); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "a second launch", func() bool { return p.Launches() == 2 })
-	p.Close()
-	eventually(t, "nothing but the record", func() bool {
-		entries, err := os.ReadDir(dir)
-		return err == nil && len(entries) == 1
-	})
-}
-
 func TestLaunchFailures(t *testing.T) {
 	rows := []struct {
 		name    string
@@ -310,38 +149,4 @@ func TestLaunchFailures(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestTrap4HostileLogLine: the line is reported and the client lives on.
-func TestTrap4HostileLogLine(t *testing.T) {
-	p, _ := launch(t, Options{PluginConfig: map[string]any{"trouble": "log line"}})
-	eventually(t, "the breach", func() bool { return hasBreach(p, TrapLogLine) })
-	if _, err := p.Fingerprint(deadline(t)); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestTrap24InheritedPipe: a child that holds the plugin's standard error is reported, and
-// does not keep the client from noticing the plugin's end.
-func TestTrap24InheritedPipe(t *testing.T) {
-	p, dir := launch(t, Options{PluginConfig: map[string]any{"trouble": "inherited pipe"}})
-	p.Close()
-	if !hasBreach(p, TrapInheritedPipe) {
-		t.Errorf("breaches: %v", p.Breaches())
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "child"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	child, err := strconv.Atoi(string(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
-		t.Error(err)
-	}
-}
-
-func hasBreach(p *Plugin, trap Trap) bool {
-	return slices.ContainsFunc(p.Breaches(), func(b Breach) bool { return b.Trap == trap })
 }
