@@ -44,6 +44,9 @@ type launchSpec struct {
 	logLevel   string
 }
 
+// launcher makes a backend ready to start tasks.
+type launcher func(context.Context, launchSpec) (backend, error)
+
 // patience is how long an unhealthy driver may take to get well, and how long
 // the first word of it may take.
 const (
@@ -78,7 +81,7 @@ func launchPlugin(ctx context.Context, s launchSpec) (backend, error) {
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start the plugin: %s", plain(err))
+		return nil, fmt.Errorf("start the plugin: %w", &plainError{err})
 	}
 	b := &pluginBackend{spec: s, plugin: plugin, tasks: map[string]*host.Task{}}
 	if err := awaitHealthy(ctx, prints, s.out); err != nil {
@@ -92,7 +95,7 @@ func launchPlugin(ctx context.Context, s launchSpec) (backend, error) {
 	})
 	if err != nil {
 		plugin.Close()
-		return nil, errors.New(plain(err))
+		return nil, &plainError{err}
 	}
 	return b, nil
 }
@@ -146,7 +149,7 @@ func (b *pluginBackend) start(ctx context.Context, t jobfile.Task, stdout, stder
 		return nil, err
 	}
 	if err := task.Start(ctx); err != nil {
-		return nil, &startError{err}
+		return nil, &plainError{err}
 	}
 	return &pluginProcess{b: b, task: task}, nil
 }
@@ -207,7 +210,7 @@ func (b *pluginBackend) exec(ctx context.Context, name string, argv []string, st
 	}
 	exit, err := task.Exec(ctx, host.ExecRequest{Command: argv, Stdout: stdout, Stderr: stderr})
 	if err != nil {
-		return 0, errors.New(plain(err))
+		return 0, &plainError{err}
 	}
 	return exit.ExitCode, nil
 }
@@ -249,14 +252,14 @@ var _ supervise.Process = (*pluginProcess)(nil)
 func (p *pluginProcess) Wait(ctx context.Context) (supervise.Exit, error) {
 	r, err := p.task.Wait(ctx)
 	if err != nil {
-		return supervise.Exit{}, errors.New(plain(err))
+		return supervise.Exit{}, &plainError{err}
 	}
 	return supervise.Exit{Code: r.ExitCode, Signal: r.Signal, OOMKilled: r.OOMKilled, Err: r.Err}, nil
 }
 
 func (p *pluginProcess) Stop(ctx context.Context) error {
 	if err := p.task.Stop(ctx); err != nil {
-		return errors.New(plain(err))
+		return &plainError{err}
 	}
 	return nil
 }
@@ -264,19 +267,19 @@ func (p *pluginProcess) Stop(ctx context.Context) error {
 // Kill makes the driver destroy the task, which ends the pending wait.
 func (p *pluginProcess) Kill(ctx context.Context) error {
 	if err := p.b.plugin.DestroyTask(ctx, p.task.ID(), true); err != nil {
-		return errors.New(plain(err))
+		return &plainError{err}
 	}
 	return nil
 }
 
-// startError is a failed StartTask, in the plugin's own words.
-type startError struct{ error }
+// plainError is an error of the plugin for people; what it was stays within.
+type plainError struct{ error }
 
-func (e *startError) Error() string { return plain(e.error) }
-func (e *startError) Unwrap() error { return e.error }
+func (e *plainError) Error() string { return plain(e.error) }
+func (e *plainError) Unwrap() error { return e.error }
 
 // frame is what gRPC puts before a plugin's own words.
 var frame = regexp.MustCompile(`rpc error: code = \w+ desc = `)
 
-// plain is an error of the plugin without that, wherever it is wrapped.
+// plain is the text of an error without that, wherever it is wrapped.
 func plain(err error) string { return frame.ReplaceAllString(err.Error(), "") }

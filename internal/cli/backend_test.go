@@ -81,7 +81,7 @@ func TestPlainErrors(t *testing.T) {
 		{errors.New("no frame"), "no frame"},
 		{framed, "image is missing: code = x desc = y"},
 		{errors.Join(framed), "image is missing: code = x desc = y"},
-		{&startError{framed}, "image is missing: code = x desc = y"},
+		{&plainError{framed}, "image is missing: code = x desc = y"},
 		{fmt.Errorf("SetConfig: %w", framed), "SetConfig: image is missing: code = x desc = y"},
 		{errors.New("rpc error: something"), "rpc error: something"},
 	} {
@@ -89,7 +89,7 @@ func TestPlainErrors(t *testing.T) {
 			t.Errorf("plain(%q) = %q, want %q", c.err, got, c.want)
 		}
 	}
-	if !errors.Is(fmt.Errorf("start: %w", &startError{context.Canceled}), context.Canceled) {
+	if !errors.Is(fmt.Errorf("start: %w", &plainError{context.Canceled}), context.Canceled) {
 		t.Error("the cause is lost")
 	}
 }

@@ -41,8 +41,6 @@ type Env struct {
 	// ServePlugin serves Nomad's plugin protocol and returns when the client
 	// has shut it down.
 	ServePlugin func() error
-	// Keeper runs the node's output keeper with the arguments after "keeper".
-	Keeper func(ctx context.Context, args []string) error
 	// Purge ends whatever the installation with these plugin options has on this
 	// machine: objects on the engine, those that tasks share among them, and its
 	// keeper. run calls it for a data dir of its own, once the plugin has ended.

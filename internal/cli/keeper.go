@@ -2,18 +2,42 @@ package cli
 
 import (
 	"context"
-	"errors"
+	"flag"
+	"log/slog"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 )
 
 var keeperCommand = &command{
 	name:    "keeper",
+	args:    "-socket PATH [-idle DURATION]",
 	summary: "keep the output of this node's tasks",
 	text:    "Started by the plugin, once a node; there is no reason to call it by hand.",
 	hidden:  true,
-	run: func(ctx context.Context, e Env, _ *command, args []string) int {
-		if e.Keeper == nil {
-			return e.report(errors.New("this program was built without the keeper"))
+	flags:   func(fs *flag.FlagSet) { (&keeperOptions{}).bind(fs) },
+	run: func(ctx context.Context, e Env, c *command, args []string) int {
+		var o keeperOptions
+		fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
+		o.bind(fs)
+		if ok, code := c.parse(e, fs, args); !ok {
+			return code
 		}
-		return e.report(e.Keeper(ctx, args))
+		if o.socket == "" || fs.NArg() > 0 {
+			return e.report(usageError("keeper: want -socket PATH and nothing else"))
+		}
+		return e.report(keeper.Run(ctx, keeper.Options{
+			Socket: o.socket, IdleExit: o.idle, Log: slog.New(slog.NewTextHandler(e.Stderr, nil)),
+		}))
 	},
+}
+
+type keeperOptions struct {
+	socket string
+	idle   time.Duration
+}
+
+func (o *keeperOptions) bind(fs *flag.FlagSet) {
+	fs.StringVar(&o.socket, "socket", "", "`PATH` of the socket on which the plugin comes in")
+	fs.DurationVar(&o.idle, "idle", 0, "end after `DURATION` without a task; 0 is ten seconds")
 }

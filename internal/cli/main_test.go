@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -14,7 +15,6 @@ func testEnv(stdout, stderr *bytes.Buffer, args ...string) Env {
 		Args: args, Stdout: stdout, Stderr: stderr, Version: "1.2.3",
 		Getenv:      func(string) string { return "" },
 		ServePlugin: func() error { return errors.New("served") },
-		Keeper:      func(_ context.Context, args []string) error { return errors.New("kept " + strings.Join(args, ",")) },
 	}
 }
 
@@ -45,11 +45,11 @@ func TestDispatch(t *testing.T) {
 		"version":               {[]string{"version"}, "", 0, "nomad-driver-wardyn 1.2.3 (", ""},
 		"--version":             {[]string{"--version"}, "", 0, "nomad-driver-wardyn 1.2.3 (", ""},
 		"version in JSON":       {[]string{"version", "-json"}, "", 0, `"version":"1.2.3"`, ""},
-		"keeper":                {[]string{"keeper", "a", "b"}, "", 1, "", "kept a,b"},
+		"keeper without socket": {[]string{"keeper"}, "", 2, "", "want -socket PATH"},
 		"plugin":                {nil, cookieValue, 1, "", "served"},
 		"plugin with arguments": {[]string{"version"}, cookieValue, 1, "", "served"},
 		"another cookie":        {[]string{"version"}, "other", 0, "nomad-driver-wardyn 1.2.3", ""},
-		"keeper of a plugin":    {[]string{"keeper"}, cookieValue, 1, "", "kept "},
+		"keeper of a plugin":    {[]string{"keeper"}, cookieValue, 2, "", "want -socket PATH"},
 	} {
 		var stdout, stderr bytes.Buffer
 		e := testEnv(&stdout, &stderr, c.args...)
@@ -62,14 +62,26 @@ func TestDispatch(t *testing.T) {
 	}
 }
 
-// TestMissingParts: a program without plugin or keeper says so.
-func TestMissingParts(t *testing.T) {
-	for _, c := range []struct{ arg, cookie, want string }{{"keeper", "", "without the keeper"}, {"x", cookieValue, "without the plugin"}} {
-		var stdout, stderr bytes.Buffer
-		e := Env{Args: []string{c.arg}, Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return c.cookie }}
-		if code := Main(context.Background(), e); code != exitFailed || !strings.Contains(stderr.String(), c.want) {
-			t.Errorf("%s: exit %d, %s", c.arg, code, stderr.String())
-		}
+// TestMissingPlugin: a program that was built without it says so.
+func TestMissingPlugin(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	e := Env{Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return cookieValue }}
+	if code := Main(context.Background(), e); code != exitFailed || !strings.Contains(stderr.String(), "without the plugin") {
+		t.Errorf("exit %d, %s", code, stderr.String())
+	}
+}
+
+// TestKeeper: the command serves its socket and ends when it is idle.
+func TestKeeper(t *testing.T) {
+	dir := t.TempDir()
+	var stdout, stderr bytes.Buffer
+	e := testEnv(&stdout, &stderr, "keeper", "-socket", filepath.Join(dir, "keeper.sock"), "-idle", "1ms")
+	if code := Main(t.Context(), e); code != exitOK {
+		t.Errorf("exit %d, %s", code, stderr.String())
+	}
+	e.Args[2] = filepath.Join(dir, "none", "keeper.sock")
+	if code := Main(t.Context(), e); code != exitFailed {
+		t.Errorf("without a folder: exit %d, %s", code, stderr.String())
 	}
 }
 

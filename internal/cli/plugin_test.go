@@ -3,28 +3,31 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/driver"
+	"github.com/wardyn/nomad-driver-wardyn/internal/control"
+	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
-	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 	"github.com/wardyn/nomad-driver-wardyn/runner/runnertest"
 )
 
-// TestMain lets this test binary be the plugin that run starts: the real
-// plugin, over a runner in memory.
+// TestMain lets this test binary be the program that run starts: the real
+// plugin over a runner in memory, and its keeper.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "keeper" {
+		os.Exit(Main(context.Background(), Env{Args: os.Args[1:], Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv}))
+	}
 	if plugin.LaunchedByNomad() {
 		plugin.Serve(plugin.Options{Version: "1.2.3", Build: memoryBackend})
 		return
@@ -32,100 +35,49 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func memoryBackend(_ context.Context, h plugin.HostConfig, _ *slog.Logger) (*plugin.Backend, error) {
-	fake := runnertest.New(runnertest.Options{Programs: map[string]runnertest.Program{
-		"printenv": func(_ context.Context, p *runnertest.Process) int {
-			for _, name := range p.Argv[1:] {
-				for _, kv := range p.Env {
-					if strings.HasPrefix(kv, name+"=") {
-						fmt.Fprintln(p.Stdout, kv)
-					}
-				}
-			}
-			return 0
-		},
-	}})
+func memoryBackend(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Backend, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	runs := filepath.Join(h.DataDir, "runs")
+	if err := os.MkdirAll(runs, 0o700); err != nil {
+		return nil, err
+	}
+	fake := runnertest.New(runnertest.Options{Programs: map[string]runnertest.Program{"printenv": printenv}})
+	socket := filepath.Join(h.DataDir, "keeper.sock")
 	return &plugin.Backend{
 		Driver: driver.NewDocker(fake, driver.DockerOpts{}), Runner: fake, Ref: runnertest.Ref,
-		Control: oneDecision{}, Outputs: &fifoOutputs{drained: map[uuid.UUID]chan struct{}{}},
+		Control:   oneDecision{},
+		Outputs:   &keeper.Client{Socket: socket, Command: []string{self, "keeper", "-socket", socket, "-idle", "100ms"}, Log: log},
+		RunDir:    func(run uuid.UUID) string { return runs },
 		StageRoot: filepath.Join(h.DataDir, "stage"),
 	}, nil
+}
+
+func printenv(_ context.Context, p *runnertest.Process) int {
+	for _, name := range p.Argv[1:] {
+		for _, kv := range p.Env {
+			if strings.HasPrefix(kv, name+"=") {
+				fmt.Fprintln(p.Stdout, kv)
+			}
+		}
+	}
+	return 0
 }
 
 // oneDecision is a control plane on which every run has made one request.
 type oneDecision struct{}
 
-func (oneDecision) Prepare(r plugin.Run, _ func(egress.DecisionLog)) error {
+func (oneDecision) Prepare(r control.Run) error {
 	line := `{"kind":"decision","decision":"deny","code":"policy:default-deny","host":"blocked.example","port":80}` + "\n"
-	return os.WriteFile(filepath.Join(r.Records, "decisions.jsonl"), []byte(line), 0o600)
+	return errors.Join(os.MkdirAll(r.FilesDir, 0o700), os.WriteFile(filepath.Join(r.FilesDir, "decisions.jsonl"), []byte(line), 0o600))
 }
-func (oneDecision) Resume(context.Context, plugin.Run, func(egress.DecisionLog)) error { return nil }
-func (oneDecision) Decisions(plugin.Run, int) ([]egress.DecisionLog, error)            { return nil, nil }
-func (oneDecision) Forget(uuid.UUID) error                                             { return nil }
-
-// fifoOutputs copies what main processes print into Nomad's FIFOs.
-type fifoOutputs struct {
-	mu      sync.Mutex
-	drained map[uuid.UUID]chan struct{}
+func (oneDecision) Resume(context.Context, control.Run) (egress.Endpoint, error) {
+	return egress.Endpoint{}, nil
 }
-
-type fifoSink struct {
-	o *fifoOutputs
-	r plugin.Run
-}
-
-func (o *fifoOutputs) Sink(r plugin.Run) runner.OutputSink { return fifoSink{o, r} }
-
-func (o *fifoOutputs) Resume(context.Context, plugin.Run, runner.OutputReader) (int64, error) {
-	return 0, nil
-}
-
-func (o *fifoOutputs) Drain(ctx context.Context, r plugin.Run) error {
-	o.mu.Lock()
-	done := o.drained[r.ID]
-	o.mu.Unlock()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-	return ctx.Err()
-}
-
-func (o *fifoOutputs) Forget(uuid.UUID) error { return nil }
-
-func (s fifoSink) Follow(_ context.Context, _ string, out runner.OutputStream) error {
-	var to [3]*os.File
-	for i, path := range []string{1: s.r.Stdout, 2: s.r.Stderr} {
-		if path == "" {
-			continue
-		}
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		to[i] = f
-	}
-	done := make(chan struct{})
-	s.o.mu.Lock()
-	s.o.drained[s.r.ID] = done
-	s.o.mu.Unlock()
-	go func() {
-		defer close(done)
-		defer to[1].Close()
-		defer to[2].Close()
-		defer out.Conn.Close()
-		head := make([]byte, 8)
-		for {
-			if _, err := io.ReadFull(out.Conn, head); err != nil {
-				return
-			}
-			if _, err := io.CopyN(to[head[0]], out.Conn, int64(binary.BigEndian.Uint32(head[4:]))); err != nil {
-				return
-			}
-		}
-	}()
-	return nil
-}
+func (oneDecision) Summary(uuid.UUID) (control.Summary, bool) { return control.Summary{}, false }
+func (oneDecision) Forget(uuid.UUID) error                    { return nil }
 
 // runPlugin runs a job through a plugin process and gives what people see.
 func runPlugin(t *testing.T, args []string, config string, stopAt ...string) (code int, stdout, stderr string) {

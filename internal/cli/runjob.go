@@ -36,7 +36,7 @@ type run struct {
 }
 
 // runJob does what run is for and returns the exit code.
-func runJob(ctx context.Context, e Env, o runOptions, launch func(context.Context, launchSpec) (backend, error)) (code int, err error) {
+func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int, err error) {
 	r := &run{env: e, options: o, streams: map[string][2]*lineWriter{}}
 	if r.job, r.group, err = loadGroup(o); err != nil {
 		return exitFailed, err
@@ -65,24 +65,36 @@ func runJob(ctx context.Context, e Env, o runOptions, launch func(context.Contex
 		Event:       func(task, text string) { r.out.event(task, "%s", text) },
 	})
 	defer r.obey(group, cancel)()
-	spec := launchSpec{
-		executable: e.Executable, config: r.config, allocRoot: work.alloc, placement: place, out: r.out, logLevel: o.logLevel,
-	}
-	if o.logLevel != "" {
-		spec.log = e.Stderr
-	}
-	r.back, err = launch(launching, spec)
-	switch {
-	case err != nil && launching.Err() == nil:
+	if err := r.launch(launching, launch, work.alloc, place); err != nil {
 		return exitFailed, err
-	case launching.Err() != nil:
-		if r.back != nil {
-			err = r.back.close(false)
-		}
-		return exitFailed, errors.Join(errors.New("interrupted before anything was started"), err)
 	}
 	code = r.follow(ctx, group)
 	return code, errors.Join(r.decisions(), r.finish())
+}
+
+// launch sets the backend. An interrupt ends ctx, and then there is none.
+func (r *run) launch(ctx context.Context, launch launcher, allocRoot string, place *placement) error {
+	var log tail
+	s := launchSpec{
+		executable: r.env.Executable, config: r.config, allocRoot: allocRoot, placement: place, out: r.out,
+		log: &log, logLevel: "debug",
+	}
+	if r.options.logLevel != "" {
+		s.log, s.logLevel = r.env.Stderr, r.options.logLevel
+	}
+	back, err := launch(ctx, s)
+	if ctx.Err() != nil {
+		if back != nil {
+			err = back.close(false)
+		}
+		return errors.Join(errors.New("interrupted before anything was started"), err)
+	}
+	var broke *host.Breach
+	if last := log.String(); errors.As(err, &broke) && last != "" { // it did not get so far as to explain itself
+		return fmt.Errorf("%w\nThe last lines of the plugin's log:%s", err, last)
+	}
+	r.back = back
+	return err
 }
 
 // loadGroup reads the job file and picks the group to run.
@@ -208,36 +220,44 @@ func (r *run) follow(ctx context.Context, group *supervise.Group) int {
 	if r.options.exec == "" {
 		return exitCode(group.Run())
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	type end struct {
 		code int
 		ran  bool
 	}
 	ended := make(chan end, 1)
+	over := make(chan struct{})
 	go func() {
-		code, ran := r.exec(ctx, group)
+		code, ran := r.exec(ctx, group, over)
 		ended <- end{code, ran}
 		if ran {
 			group.Stop("Stopping, because the command of -exec has ended")
 		}
 	}()
 	tasks := exitCode(group.Run())
-	cancel()
+	close(over)
 	if e := <-ended; e.ran {
 		return shown(e.code)
 	}
 	return max(tasks, exitFailed)
 }
 
-// exec runs the command of -exec once its task runs. ran is false when the
-// task never did.
-func (r *run) exec(ctx context.Context, group *supervise.Group) (code int, ran bool) {
+// exec runs the command of -exec once its task runs, and not beyond over. ran
+// is false when the task never did.
+func (r *run) exec(ctx context.Context, group *supervise.Group, over <-chan struct{}) (code int, ran bool) {
 	name := execName(r.options.exec)
 	if err := group.AwaitRunning(ctx, r.options.exec); err != nil {
 		r.out.event(name, "Not started: %v", err)
 		return exitFailed, false
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	stdout, stderr := r.out.stdout(name), r.out.stderr(name)
 	code, err := r.back.exec(ctx, r.options.exec, r.options.argv, stdout, stderr)
 	stdout.Flush()
