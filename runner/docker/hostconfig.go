@@ -123,11 +123,15 @@ func hardened(runtime string, host hostFacts) *container.HostConfig {
 	}
 }
 
-// securityOpt never loosens the engine's own profiles; it only names AppArmor's
-// where the engine has it and switches SELinux labels off where the runtime
+// securityOpt never loosens the engine's own profiles: it tightens the filter
+// of system calls where an older engine's is wide, names AppArmor's profile
+// where the engine has it, and switches SELinux labels off where the runtime
 // refuses them.
 func securityOpt(runtime string, host hostFacts) []string {
 	opts := []string{"no-new-privileges"}
+	if inFamily(runtime, sidecarRuntime) && !host.engineClosesIOUring() {
+		opts = append(opts, "seccomp="+seccompProfile())
+	}
 	if host.AppArmor && inFamily(runtime, sidecarRuntime) {
 		opts = append(opts, "apparmor=docker-default")
 	}

@@ -71,7 +71,7 @@ func TestB32SecurityOpt(t *testing.T) {
 		{"runsc-ptrace", true, false, []string{"no-new-privileges"}},
 		{"kata", true, true, []string{"no-new-privileges"}},
 	} {
-		if got := securityOpt(tc.runtime, hostFacts{AppArmor: tc.apparmor, SELinux: tc.selinux}); !slices.Equal(got, tc.want) {
+		if got := securityOpt(tc.runtime, hostFacts{Major: 25, AppArmor: tc.apparmor, SELinux: tc.selinux}); !slices.Equal(got, tc.want) {
 			t.Errorf("%+v: %q", tc, got)
 		}
 	}
@@ -230,5 +230,22 @@ func TestT43ReadOnlySubmounts(t *testing.T) {
 	// K33: what this host learned at run time.
 	if err := checkSource(runner.Mount{Source: dir}, host, "runc", []string{dir}); err == nil {
 		t.Error("a denied root passes")
+	}
+}
+
+// K38, S91: io_uring is closed at CC1, by our filter where the engine's is not.
+func TestK38IOUringIsClosed(t *testing.T) {
+	for _, tc := range []struct {
+		runtime string
+		major   int
+		own     bool
+	}{{"runc", 20, true}, {"runc", 24, true}, {"runc", 25, false}, {"runsc", 20, false}, {"kata", 20, false}} {
+		own := slices.ContainsFunc(securityOpt(tc.runtime, hostFacts{Major: tc.major}), func(s string) bool { return strings.HasPrefix(s, "seccomp={") })
+		if own != tc.own {
+			t.Errorf("%+v: own filter %v", tc, own)
+		}
+	}
+	if p := seccompProfile(); strings.Contains(p, "io_uring") || !strings.Contains(p, `"SCMP_ACT_ERRNO"`) || !strings.Contains(p, `"openat2"`) {
+		t.Error("not the filter that is meant")
 	}
 }

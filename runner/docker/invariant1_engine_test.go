@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
@@ -496,4 +498,34 @@ func TestK15NamesComeFromTheSidecar(t *testing.T) {
 			}
 		}
 	})
+}
+
+// K38: io_uring is refused to a sandbox at CC1, and given without our filter on
+// an engine whose own leaves it open.
+func TestK38IOUringIsRefused(t *testing.T) {
+	w := newWorld(t)
+	program, err := os.ReadFile(testenv.Build(t, "./runner/docker/testdata/iouring"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(id string) string {
+		t.Helper()
+		x, err := w.ExecStream(t.Context(), id, runner.ExecSpec{Argv: sh("cat > /home/agent/p && chmod +x /home/agent/p && /home/agent/p")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res := drain(x, bytes.NewReader(program))
+		return res.stdout + res.stderr
+	}
+	id, _ := w.bare(t, "runc", nil, nil)
+	if got := ask(id); got != "operation not permitted\n" {
+		t.Errorf("in a sandbox: %q", got)
+	}
+	if f := mustFacts(t, w.Runner); f.engineClosesIOUring() {
+		return // there is nothing to leave out
+	}
+	id, _ = w.bare(t, "runc", nil, func(c *containerConfig) { c.HostConfig.SecurityOpt = c.HostConfig.SecurityOpt[:1] })
+	if got := ask(id); got != "given\n" {
+		t.Errorf("without the filter: %q", got)
+	}
 }

@@ -89,6 +89,11 @@ func judgeEgress(targets []string, out probeOutput, err error) error {
 		if res.Target != targets[i] {
 			return fmt.Errorf("egress probe: tried %q, want %q", res.Target, targets[i])
 		}
+		if i == 0 && !res.Reached && !nobodyThere(res) {
+			// Silence may be a firewall's; only the kernel's word that nobody
+			// holds the bridge's address shows that there is no way out.
+			return fmt.Errorf("egress probe: %s is not shown to be unheld (%s)", res.Target, oneLine(res.Detail))
+		}
 		if leaks(res) {
 			reached = append(reached, res.Target+" ("+oneLine(res.Detail)+")")
 		}
@@ -97,6 +102,11 @@ func judgeEgress(targets []string, out probeOutput, err error) error {
 		return fmt.Errorf("a sandbox on a network of its own reaches %s; no sandbox is created while that is so", strings.Join(reached, ", "))
 	}
 	return nil
+}
+
+// nobodyThere: the sandbox's kernel found no holder of the address.
+func nobodyThere(r netResult) bool {
+	return strings.Contains(r.Detail, "no route to host") || strings.Contains(r.Detail, "unreachable")
 }
 
 // leaks: the engine's own resolver at 127.0.0.11 may answer, as long as it says

@@ -173,15 +173,16 @@ func (r *Runner) readLogs(ctx context.Context, id string) (stdout, stderr string
 	return o.String(), e.String(), nil
 }
 
-// netTimeout is many times what an answer from this very host takes.
-const netTimeout = 2 * time.Second
+// netTimeout is longer than a kernel takes to find that nobody holds an address
+// (three seconds), and many times what an answer from this very host takes.
+const netTimeout = 5 * time.Second
 
 // maxTargets bounds the host's own addresses that are tried.
 const maxTargets = 64
 
-// egressTargets are the places a sandbox must not reach: every address of the
-// host, the bridge's, the metadata service, the bridge's link-local address,
-// and a resolver behind the engine's own.
+// egressTargets are the places a sandbox must not reach: the bridge's address,
+// which comes first, every other address of the host, the metadata service,
+// the bridge's link-local address, and a resolver behind the engine's own.
 func egressTargets(net runNetwork, own []netip.Addr, linkLocal netip.Addr) []string {
 	gateway := net.Plan.Gateway.String()
 	out := []string{

@@ -55,7 +55,7 @@ func TestS14JudgeEgress(t *testing.T) {
 	line := func(target string, reached bool, detail string) string {
 		return fmt.Sprintf("{\"target\":%q,\"reached\":%v,\"detail\":%q}\n", target, reached, detail)
 	}
-	shut, quiet := line(targets[0], false, "no answer"), line(targets[1], false, "no answer")
+	shut, quiet := line(targets[0], false, "dial tcp 192.0.2.1:22: connect: no route to host"), line(targets[1], false, "no answer")
 	for _, tc := range []struct {
 		name string
 		out  probeOutput
@@ -66,6 +66,8 @@ func TestS14JudgeEgress(t *testing.T) {
 		{"the engine's resolver could ask nobody", probeOutput{stdout: shut + line(targets[1], true, "answered rcode 2, 0 records")}, nil, ""},
 		{"a resolver said there is no such name", probeOutput{stdout: shut + line(targets[1], true, "answered rcode 3, 0 records")}, nil, "127.0.0.11"},
 		{"a resolver gave an address", probeOutput{stdout: shut + line(targets[1], true, "answered rcode 0, 1 records")}, nil, "127.0.0.11"},
+		{"the network is unreachable", probeOutput{stdout: line(targets[0], false, "connect: network is unreachable") + quiet}, nil, ""},
+		{"the bridge's address is silent, as behind a firewall", probeOutput{stdout: line(targets[0], false, "no answer") + quiet}, nil, "not shown"},
 		{"the host answered", probeOutput{stdout: line(targets[0], true, "connected") + quiet}, nil, "192.0.2.1"},
 		{"the host refused, which is an answer", probeOutput{stdout: line(targets[0], true, "refused") + quiet}, nil, "192.0.2.1"},
 		{"a target is missing", probeOutput{stdout: shut}, nil, "1 of 2"},
