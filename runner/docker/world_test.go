@@ -129,6 +129,8 @@ type standinControl struct {
 	refuse string
 	// listen, when set, is given to every sidecar in place of its run leg.
 	listen string
+	// never: no sidecar is taken for ready.
+	never bool
 
 	mu      sync.Mutex
 	open    map[uuid.UUID]*http.Server
@@ -159,7 +161,11 @@ func (c *standinControl) Open(_ context.Context, run uuid.UUID, config []byte, l
 		json.NewEncoder(w).Encode(egress.SidecarConfig{Proxy: config, Node: node})
 	})
 	var once sync.Once
-	mux.HandleFunc("POST "+egress.PathReady, func(http.ResponseWriter, *http.Request) { once.Do(func() { close(ready) }) })
+	mux.HandleFunc("POST "+egress.PathReady, func(http.ResponseWriter, *http.Request) {
+		if !c.never {
+			once.Do(func() { close(ready) })
+		}
+	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go s.Serve(l)
 	c.mu.Lock()
