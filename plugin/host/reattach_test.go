@@ -47,6 +47,11 @@ func TestTrap23AgentCrash(t *testing.T) {
 		return len(m) > 0 && m[len(m)-1] == "RecoverTask" && count(m, "Fingerprint") == 2 && count(m, "TaskEvents") == 2
 	})
 	m := methods(t, dir, pid)
+	for _, c := range calls(t, dir) {
+		if c.Method == "RecoverTask" && c.Detail.(map[string]any)["driver_config"] != 0.0 {
+			t.Errorf("trap 11: a stored handle has no driver configuration: %v", c.Detail)
+		}
+	}
 	if count(m, "SetConfig") != 1 || count(m, "Init") != 2 || count(m, "PluginInfo") != 1 {
 		t.Errorf("calls of the process: %v", m)
 	}

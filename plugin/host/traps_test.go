@@ -82,7 +82,7 @@ func statsTraps() []trapRow {
 		{"1 no usage", sample(&driverpb.TaskStats{Timestamp: timestamppb.Now()}), callStats, TrapStats},
 		{"1 no time", sample(&driverpb.TaskStats{AggResourceUsage: &driverpb.TaskResourceUsage{}}), callStats, TrapStats},
 		{"18 stats end with an error", func(f *fake) {
-			f.stats = func() (*driverpb.TaskStatsResponse, error) { return nil, errors.New("stats not implemented") }
+			f.stats = func() (*driverpb.TaskStatsResponse, error) { return nil, errors.New("no stats of this task") }
 		}, callStats, TrapStatsError},
 	}
 }

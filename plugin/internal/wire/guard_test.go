@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,73 +17,19 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/structspb"
 )
 
+// answerRow is one answer of a plugin and what a client is told instead, empty when it passes.
+type answerRow struct {
+	name string
+	call func(*testing.T) error
+	says string
+}
+
 // TestTraps1To3And7And12IncompleteAnswers: an answer that would end a client, or lose a task,
 // arrives as an error.
 func TestTraps1To3And7And12IncompleteAnswers(t *testing.T) {
-	ctx := t.Context()
-	usage := &driverpb.TaskResourceUsage{}
-	stats := func(r *driverpb.TaskStatsResponse) func() error {
-		return func() error {
-			stream, err := dial(t, &scripted{stats: r}).Driver.TaskStats(ctx, &driverpb.TaskStatsRequest{})
-			if err != nil {
-				return err
-			}
-			_, err = stream.Recv()
-			return err
-		}
-	}
-	start := func(r *driverpb.StartTaskResponse) func() error {
-		return func() error {
-			c := dial(t, &scripted{start: func(context.Context, *driverpb.StartTaskRequest) (*driverpb.StartTaskResponse, error) {
-				return r, nil
-			}})
-			_, err := c.Driver.StartTask(ctx, &driverpb.StartTaskRequest{})
-			return err
-		}
-	}
-	inspect := func(task *driverpb.TaskStatus) func() error {
-		return func() error {
-			c := dial(t, &scripted{inspect: &driverpb.InspectTaskResponse{Task: task}})
-			_, err := c.Driver.InspectTask(ctx, &driverpb.InspectTaskRequest{})
-			return err
-		}
-	}
-	now := timestamppb.Now()
-	handle := func(h *driverpb.TaskHandle) *driverpb.StartTaskResponse {
-		return &driverpb.StartTaskResponse{Handle: h}
-	}
-	whole := &driverpb.TaskHandle{Version: 1, Config: &driverpb.TaskConfig{}}
-	rows := []struct {
-		name string
-		call func() error
-		says string // empty = passes
-	}{
-		{"1 stats", stats(&driverpb.TaskStatsResponse{}), "stats"},
-		{"1 usage", stats(&driverpb.TaskStatsResponse{Stats: &driverpb.TaskStats{Timestamp: now}}), "agg_resource_usage"},
-		{"1 time", stats(&driverpb.TaskStatsResponse{Stats: &driverpb.TaskStats{AggResourceUsage: usage}}), "timestamp"},
-		{"1 whole", stats(&driverpb.TaskStatsResponse{Stats: &driverpb.TaskStats{Timestamp: now, AggResourceUsage: usage}}), ""},
-		{"2 wait", func() error {
-			c := dial(t, &scripted{wait: func(context.Context) (*driverpb.WaitTaskResponse, error) { return &driverpb.WaitTaskResponse{}, nil }})
-			_, err := c.Driver.WaitTask(ctx, &driverpb.WaitTaskRequest{})
-			return err
-		}, "result"},
-		{"3 exec", func() error {
-			_, err := dial(t, &scripted{exec: &driverpb.ExecTaskResponse{}}).Driver.ExecTask(ctx, &driverpb.ExecTaskRequest{})
-			return err
-		}, "result"},
-		{"3 inspect task", inspect(nil), "task"},
-		{"3 inspect result", inspect(&driverpb.TaskStatus{StartedAt: now, CompletedAt: now}), "task.result"},
-		{"3 inspect time", inspect(&driverpb.TaskStatus{StartedAt: now, Result: &driverpb.ExitResult{}}), "completed_at"},
-		{"3 inspect whole", inspect(&driverpb.TaskStatus{StartedAt: now, CompletedAt: now, Result: &driverpb.ExitResult{}}), ""},
-		{"7 fatal", start(&driverpb.StartTaskResponse{Result: driverpb.StartTaskResponse_FATAL, Handle: whole}), "failure"},
-		{"12 no handle", start(&driverpb.StartTaskResponse{}), "handle"},
-		{"12 no config", start(handle(&driverpb.TaskHandle{Version: 1})), "handle.config"},
-		{"12 version 0", start(handle(&driverpb.TaskHandle{Config: &driverpb.TaskConfig{}})), "handle.version"},
-		{"12 whole", start(handle(whole)), ""},
-	}
-	for _, r := range rows {
+	for _, r := range slices.Concat(statsAnswers(), resultAnswers(), startAnswers()) {
 		t.Run(r.name, func(t *testing.T) {
-			err := r.call()
+			err := r.call(t)
 			switch {
 			case r.says == "" && err != nil:
 				t.Errorf("a whole answer was refused: %v", err)
@@ -90,6 +37,78 @@ func TestTraps1To3And7And12IncompleteAnswers(t *testing.T) {
 				t.Errorf("got %v, want an internal error about %s", err, r.says)
 			}
 		})
+	}
+}
+
+func statsAnswers() []answerRow {
+	answer := func(s *driverpb.TaskStats) func(*testing.T) error {
+		return func(t *testing.T) error {
+			c := dial(t, &scripted{stats: &driverpb.TaskStatsResponse{Stats: s}})
+			stream, err := c.Driver.TaskStats(t.Context(), &driverpb.TaskStatsRequest{})
+			if err != nil {
+				return err
+			}
+			_, err = stream.Recv()
+			return err
+		}
+	}
+	now, usage := timestamppb.Now(), &driverpb.TaskResourceUsage{}
+	return []answerRow{
+		{"1 stats", answer(nil), "stats"},
+		{"1 usage", answer(&driverpb.TaskStats{Timestamp: now}), "agg_resource_usage"},
+		{"1 time", answer(&driverpb.TaskStats{AggResourceUsage: usage}), "timestamp"},
+		{"1 whole", answer(&driverpb.TaskStats{Timestamp: now, AggResourceUsage: usage}), ""},
+	}
+}
+
+func resultAnswers() []answerRow {
+	wait := func(t *testing.T) error {
+		c := dial(t, &scripted{wait: func(context.Context) (*driverpb.WaitTaskResponse, error) { return &driverpb.WaitTaskResponse{}, nil }})
+		_, err := c.Driver.WaitTask(t.Context(), &driverpb.WaitTaskRequest{})
+		return err
+	}
+	exec := func(t *testing.T) error {
+		_, err := dial(t, &scripted{exec: &driverpb.ExecTaskResponse{}}).Driver.ExecTask(t.Context(), &driverpb.ExecTaskRequest{})
+		return err
+	}
+	inspect := func(task *driverpb.TaskStatus) func(*testing.T) error {
+		return func(t *testing.T) error {
+			c := dial(t, &scripted{inspect: &driverpb.InspectTaskResponse{Task: task}})
+			_, err := c.Driver.InspectTask(t.Context(), &driverpb.InspectTaskRequest{})
+			return err
+		}
+	}
+	now, result := timestamppb.Now(), &driverpb.ExitResult{}
+	return []answerRow{
+		{"2 wait", wait, "result"},
+		{"3 exec", exec, "result"},
+		{"3 inspect task", inspect(nil), "task"},
+		{"3 inspect result", inspect(&driverpb.TaskStatus{StartedAt: now, CompletedAt: now}), "task.result"},
+		{"3 inspect time", inspect(&driverpb.TaskStatus{StartedAt: now, Result: result}), "completed_at"},
+		{"3 inspect whole", inspect(&driverpb.TaskStatus{StartedAt: now, CompletedAt: now, Result: result}), ""},
+	}
+}
+
+func startAnswers() []answerRow {
+	answer := func(r *driverpb.StartTaskResponse) func(*testing.T) error {
+		return func(t *testing.T) error {
+			c := dial(t, &scripted{start: func(context.Context, *driverpb.StartTaskRequest) (*driverpb.StartTaskResponse, error) {
+				return r, nil
+			}})
+			_, err := c.Driver.StartTask(t.Context(), &driverpb.StartTaskRequest{})
+			return err
+		}
+	}
+	handle := func(h *driverpb.TaskHandle) func(*testing.T) error {
+		return answer(&driverpb.StartTaskResponse{Handle: h})
+	}
+	whole := &driverpb.TaskHandle{Version: 1, Config: &driverpb.TaskConfig{}}
+	return []answerRow{
+		{"7 fatal", answer(&driverpb.StartTaskResponse{Result: driverpb.StartTaskResponse_FATAL, Handle: whole}), "failure"},
+		{"12 no handle", handle(nil), "handle"},
+		{"12 no config", handle(&driverpb.TaskHandle{Version: 1}), "handle.config"},
+		{"12 version 0", handle(&driverpb.TaskHandle{Config: &driverpb.TaskConfig{}}), "handle.version"},
+		{"12 whole", handle(whole), ""},
 	}
 }
 

@@ -153,3 +153,19 @@ func TestBadData(t *testing.T) {
 		t.Error("a boolean fitted a string")
 	}
 }
+
+// FuzzDecode: whatever arrives, decoding ends with a value or an error.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte{0x81, 0xa1, 'N', 0x01})
+	f.Add([]byte{0xc1})
+	f.Add([]byte{0xdf, 0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var out struct {
+			N int
+			L []string
+			M map[string]*float64
+			A any
+		}
+		_ = Decode(data, &out)
+	})
+}
