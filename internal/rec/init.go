@@ -1,0 +1,39 @@
+package rec
+
+import "syscall"
+
+func runInit(args []string) int {
+	s := catch()
+	a, err := parseInit(args)
+	if err != nil {
+		return fail(exitUsage, "%v", err)
+	}
+	if a.idle {
+		return idle(s)
+	}
+	attr := ownSession()
+	if a.tty {
+		attr = onTerminal()
+	}
+	pid, serr := start(a.argv, inherited, attr)
+	if serr != nil {
+		return fail(serr.code, "%v", serr)
+	}
+	return supervise(pid, pid, s, nil)
+}
+
+// idle reaps until it is told to stop. Every signal an image may name as its
+// stop signal for a clean end counts.
+func idle(s *signals) int {
+	for {
+		select {
+		case <-s.child:
+			reap(0)
+		case sig := <-s.forward:
+			switch sig {
+			case syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT:
+				return 0
+			}
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package rec
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestF11ExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string, mode os.FileMode) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	cases := []struct {
+		name   string
+		argv   []string
+		code   int
+		stderr string // "" for none
+	}{
+		{"success", []string{"true"}, 0, ""},
+		{"failure", []string{"sh", "-c", "exit 7"}, 7, ""},
+		{"largest code", []string{"sh", "-c", "exit 255"}, 255, ""},
+		{"by SIGTERM", []string{"sh", "-c", "kill -TERM $$"}, 143, ""},
+		{"by SIGKILL", []string{"sh", "-c", "kill -KILL $$"}, 137, ""},
+		{"by SIGSEGV", []string{"sh", "-c", "kill -SEGV $$"}, 139, ""},
+		{"not on PATH", []string{"no-such-program"}, 127, "wardyn-rec: exec no-such-program: not found\n"},
+		{"no such path", []string{dir + "/nope"}, 127, "wardyn-rec: exec " + dir + "/nope: not found\n"},
+		{"folder", []string{dir}, 126, "wardyn-rec: exec " + dir + ": is a directory\n"},
+		{"no program", []string{file("data", "\x00\x01", 0o755)}, 126, "wardyn-rec: exec " + dir + "/data: not a program for this machine, and no #! line\n"},
+		{"no interpreter", []string{file("script", "#!/no/such/sh\n", 0o755)}, 126, "wardyn-rec: exec " + dir + "/script: its interpreter or loader is not in this image\n"},
+		{"not executable", []string{file("plain", "x", 0o644)}, 126, "wardyn-rec: exec " + dir + "/plain: permission denied (is it executable for this user?)\n"},
+	}
+	for _, form := range [][]string{{"init", "--"}, {"exec", "some-id", "--"}} {
+		for _, c := range cases {
+			t.Run(form[0]+" "+c.name, func(t *testing.T) {
+				cmd := wardynRec(t, append(form, c.argv...)...)
+				var stderr bytes.Buffer
+				cmd.Stderr = &stderr
+				if got := code(t, cmd.Run()); got != c.code || stderr.String() != c.stderr {
+					t.Errorf("exit %d, stderr %q; want %d, %q", got, stderr.String(), c.code, c.stderr)
+				}
+			})
+		}
+	}
+}
+
+func TestUsageIsRefused(t *testing.T) {
+	for _, args := range [][]string{
+		{}, {"init"}, {"init", "--"}, {"init", "true"}, {"init", "-idle", "--", "true"}, {"init", "--", ""},
+		{"exec", "--", "true"}, {"exec", "id", "true"}, {"exec", "-cols", "x", "id", "--", "true"}, {"exec", "-cols", "70000", "id", "--", "true"},
+		{"kill"}, {"kill", "-s", "SIGNOPE", "id"}, {"kill", "a", "b"}, {"frobnicate"}, {"netprobe"}, {"netprobe", "tcp:host:80"},
+	} {
+		if got := code(t, wardynRec(t, args...).Run()); got != exitUsage {
+			t.Errorf("%q: exit %d, want %d", args, got, exitUsage)
+		}
+	}
+}
+
+func TestW1RecorderFormIsRefusedByName(t *testing.T) {
+	cmd := wardynRec(t, "-cast-dir", "/tmp", "-run", "r", "--", "true")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if got := code(t, cmd.Run()); got != exitUsage || !strings.Contains(stderr.String(), "recording") {
+		t.Errorf("exit %d, stderr %q", got, stderr.String())
+	}
+}
+
+func TestPathIsTheTasksOwn(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/tool", []byte("#!/bin/sh\necho $1 in $(pwd)\nexit 5\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		env  []string
+		dir  string
+		argv string
+		code int
+	}{
+		{[]string{"PATH=/nope:" + dir + ":/bin"}, "/", "tool", 5},
+		{[]string{"PATH=/bin"}, dir, "./tool", 5},
+		{[]string{"PATH=:/bin"}, dir, "tool", 5},
+		{[]string{"PATH="}, "/", "tool", 127},
+		{nil, "/", "true", 0}, // no PATH at all
+	} {
+		cmd := wardynRec(t, "init", "--", c.argv, "hello")
+		cmd.Env, cmd.Dir = append([]string{"X=y"}, c.env...), c.dir
+		if got := code(t, cmd.Run()); got != c.code {
+			t.Errorf("%q in %s with %q: exit %d, want %d", c.argv, c.dir, c.env, got, c.code)
+		}
+	}
+}
+
+func TestNothingIsInherited(t *testing.T) {
+	cmd := exec.CommandContext(testCtx(t), os.Args[0], recPath, "init", "--", "sh", "-c",
+		"grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/$$/fd | tr '\n' ' '")
+	cmd.Env = append(os.Environ(), dirtyEnv+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	zero := strings.Repeat("0", 16)
+	if want := "SigBlk:\t" + zero + "\nSigIgn:\t" + zero + "\n0 1 2 "; string(out) != want {
+		t.Errorf("the command sees\n%s\nwant\n%s", out, want)
+	}
+}
+
+func TestF11OrphansLeaveNoZombies(t *testing.T) {
+	out, err := asPID1(t, "init", "--", "sh", "-c", `
+		for i in $(seq 30); do (sleep 0.05 & ); done
+		while grep -qx sleep /proc/[0-9]*/comm 2>/dev/null; do sleep 0.02; done
+		sleep 0.2; grep -h '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l; echo pid $$ of $(cat /proc/1/comm)`).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !strings.HasPrefix(string(out), "0\npid ") || !strings.HasSuffix(string(out), " of wardyn-rec\n") {
+		t.Errorf("zombies and pid 1: %q", out)
+	}
+}
+
+func TestF10SignalsReachTheCommand(t *testing.T) {
+	names := map[string]syscall.Signal{
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
+		"WINCH": syscall.SIGWINCH, "CONT": syscall.SIGCONT, "PWR": syscall.SIGPWR, "ALRM": syscall.SIGALRM, "IO": syscall.SIGIO,
+	}
+	script := ""
+	for n := range names {
+		script += fmt.Sprintf("trap 'echo %s' %s\n", n, n)
+	}
+	cmd := wardynRec(t, "init", "--", "sh", "-c", script+"trap 'echo TERM; exit 9' TERM\necho ready\nwhile :; do sleep 0.02; done")
+	out := readLines(t, cmd)
+	out.want("ready")
+	for n, s := range names {
+		cmd.Process.Signal(s)
+		out.want(n)
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	out.want("TERM")
+	if got := code(t, cmd.Wait()); got != 9 {
+		t.Errorf("exit %d, want 9", got)
+	}
+}
+
+func TestK11OwnSignalsAreNotForwarded(t *testing.T) {
+	cmd := wardynRec(t, "init", "--", "sh", "-c", "trap 'echo URG' URG; trap 'echo PIPE' PIPE; trap 'echo TTOU' TTOU; trap 'echo TERM; exit 0' TERM\necho ready\nwhile :; do sleep 0.02; done")
+	out := readLines(t, cmd)
+	out.want("ready")
+	for _, s := range []syscall.Signal{syscall.SIGURG, syscall.SIGPIPE, syscall.SIGTTOU, syscall.SIGTERM} {
+		cmd.Process.Signal(s)
+	}
+	out.want("TERM")
+	cmd.Wait()
+}
+
+func TestIgnoredTermIsTheCommandsOwnChoice(t *testing.T) {
+	cmd := wardynRec(t, "init", "--", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.02; done")
+	out := readLines(t, cmd)
+	out.want("ready")
+	cmd.Process.Signal(syscall.SIGTERM)
+	child := childOf(t, cmd.Process.Pid)
+	if err := syscall.Kill(child, 0); err != nil {
+		t.Errorf("the command is gone: %v", err)
+	}
+	syscall.Kill(child, syscall.SIGKILL)
+	if got := code(t, cmd.Wait()); got != 137 {
+		t.Errorf("exit %d, want 137", got)
+	}
+}
+
+func TestF11GrandchildHoldingStdoutDoesNotDelayTheExit(t *testing.T) {
+	cmd := asPID1(t, "init", "--", "sh", "-c", "sleep 1000 & echo started; exit 4")
+	out := readLines(t, cmd)
+	out.want("started")
+	if got := code(t, cmd.Wait()); got != 4 {
+		t.Errorf("exit %d, want 4", got)
+	}
+}
+
+func TestFullStdoutLosesNothing(t *testing.T) {
+	out, err := wardynRec(t, "init", "--", "sh", "-c", "seq 300000; exit 6").Output()
+	if got := code(t, err); got != 6 || !bytes.HasSuffix(out, []byte("\n300000\n")) || len(out) != 1988895 {
+		t.Errorf("exit %d, %d bytes", got, len(out))
+	}
+}
+
+func TestK5IdleEndsWhenToldTo(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT} {
+		cmd := asPID1(t, "init", "-idle")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pid1 := childOf(t, cmd.Process.Pid)
+		eventually(t, "wardyn-rec is pid 1", func() bool { return isExe(pid1) && caught(pid1) })
+		// An orphan handed to it is reaped.
+		if out, err := exec.Command("nsenter", "-t", fmt.Sprint(pid1), "-p", "-m", "sh", "-c", "(sleep 0.01 &)").CombinedOutput(); err != nil {
+			t.Fatalf("nsenter: %v %s", err, out)
+		}
+		eventually(t, "no child left", func() bool {
+			return len(children(pid1)) == 0
+		})
+		syscall.Kill(pid1, syscall.SIGHUP) // means nothing to it
+		syscall.Kill(pid1, s)
+		if got := code(t, cmd.Wait()); got != 0 {
+			t.Errorf("%v: exit %d, want 0", s, got)
+		}
+	}
+}
+
+// isExe: pid has become the program under test.
+func isExe(pid int) bool {
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	return err == nil && exe == recPath
+}
+
+// caught: it has its handlers for SIGHUP in place.
+func caught(pid int) bool {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, rest, _ := strings.Cut(string(b), "SigCgt:\t")
+	return len(rest) > 15 && strings.ContainsRune("13579bdf", rune(rest[15]))
+}
