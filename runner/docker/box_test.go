@@ -37,6 +37,7 @@ type boxSpec struct {
 	stdin    bool
 	memoryMB int64
 	output   runner.OutputSink
+	bare     bool // no recorder in it; it idles
 }
 
 // eachRuntime runs a test under every runtime of the engine.
@@ -71,15 +72,20 @@ func newBox(t *testing.T, s boxSpec) *box {
 			cmd = append([]string{"init", "-tty", "--"}, s.argv...)
 		}
 	}
+	entrypoint := []string{recorderTarget}
+	mounts := []mount.Mount{{Type: mount.TypeBind, Source: recorderFor(t), Target: recorderTarget, ReadOnly: true}}
+	if s.bare {
+		entrypoint, cmd, mounts = []string{"sleep"}, []string{"98765"}, nil
+	}
 	_, err := cl.ContainerCreate(t.Context(), &container.Config{
-		Image: testenv.Image(t), Entrypoint: []string{recorderTarget}, Cmd: cmd, User: "1000:1000",
+		Image: testenv.Image(t), Entrypoint: entrypoint, Cmd: cmd, User: "1000:1000",
 		Tty: s.tty, OpenStdin: s.stdin, StopSignal: "SIGTERM",
 		Labels: b.reservedOf(b.ref, componentAgent, run, class),
 	}, &container.HostConfig{
 		Runtime: s.runtime, NetworkMode: "none", CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
 		LogConfig: rotated("20m", 5),
 		Resources: container.Resources{Memory: s.memoryMB << 20, MemorySwap: s.memoryMB << 20},
-		Mounts:    []mount.Mount{{Type: mount.TypeBind, Source: recorderFor(t), Target: recorderTarget, ReadOnly: true}},
+		Mounts:    mounts,
 	}, nil, nil, b.ref)
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +125,14 @@ func startedBox(t *testing.T, s boxSpec) *box {
 	return b
 }
 
+// soon is a context that ends a test which hangs, so that it cleans up.
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 func sh(script string) []string { return []string{"/bin/sh", "-c", script} }
 
 // result is what an exec gave.
@@ -131,7 +145,7 @@ type result struct {
 // run runs argv in the box and drains both streams side by side.
 func (b *box) run(t *testing.T, spec runner.ExecSpec, stdin string) result {
 	t.Helper()
-	s, err := b.ExecStream(t.Context(), b.ref, spec)
+	s, err := b.ExecStream(soon(t), b.ref, spec)
 	if err != nil {
 		t.Fatalf("ExecStream(%q): %v", spec.Argv, err)
 	}

@@ -20,6 +20,7 @@ import (
 // use is what a Runner remembers of the sandboxes it serves. Nothing in it is
 // needed to find or to end a sandbox again. The zero value is ready for use.
 type use struct {
+	own    own
 	sinks  sinks
 	agents agents
 	groups groups
@@ -28,6 +29,7 @@ type use struct {
 
 // forget drops what is remembered of a sandbox that is gone.
 func (u *use) forget(ref string) {
+	u.own.drop(ref)
 	u.sinks.drop(ref)
 	u.agents.drop(ref)
 	u.groups.drop(ref)

@@ -83,16 +83,11 @@ func (r *Runner) hijack(ctx context.Context, path string, query url.Values, body
 // shakeHands sends req on conn and reads the answer's head. It returns what
 // was read beyond that head.
 func shakeHands(ctx context.Context, conn net.Conn, req *http.Request) (early []byte, err error) {
-	if d, ok := ctx.Deadline(); ok {
-		conn.SetDeadline(d)
-	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer func() {
-		if !stop() && ctx.Err() != nil {
+		if !stop() {
 			err = ctx.Err() // it says more than the i/o timeout that it caused
-			return
 		}
-		conn.SetDeadline(time.Time{})
 	}()
 	if err := req.Write(conn); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -31,8 +32,17 @@ func (r *Runner) look(ctx context.Context, ref string) (container.InspectRespons
 	case !r.owns(c.Name, c.Config.Labels):
 		return c, fmt.Errorf("container %s: %w", ref, errForeign)
 	}
+	r.use.own.add(ref)
 	return c, nil
 }
+
+// own remembers the sandboxes that were found to be ours, for calls that have
+// no need of an inspect otherwise. The zero value is ready for use.
+type own struct{ m sync.Map }
+
+func (o *own) add(ref string)      { o.m.Store(ref, nil) }
+func (o *own) drop(ref string)     { o.m.Delete(ref) }
+func (o *own) has(ref string) bool { _, ok := o.m.Load(ref); return ok }
 
 // Status reports the sandbox's state. A suspended sandbox is RUNNING, with the
 // message "suspended".

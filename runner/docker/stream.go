@@ -95,6 +95,11 @@ func (r *Runner) startExec(ctx, life context.Context, ref string, spec runner.Ex
 		stdout: newPipe(), stderr: newPipe(), done: make(chan struct{})}
 	ctx, cancel := call(ctx)
 	defer cancel()
+	if !r.use.own.has(ref) {
+		if _, err := r.look(ctx, ref); err != nil {
+			return nil, err
+		}
+	}
 	o := execOptions(p.id, spec)
 	created, err := r.api.ContainerExecCreate(ctx, ref, o)
 	if err != nil {

@@ -85,14 +85,9 @@ func readMemory(g group, u *runner.Usage) error {
 	if err != nil {
 		return err
 	}
+	splitMemory(stat, u)
 	files := [3]string{"memory.current", "memory.peak", "memory.swap.current"}
-	if g.memory.v2 {
-		u.MemoryRSS, u.MemoryCache = stat["anon"], stat["file"]
-	} else {
-		// The rows without "total_" leave out groups below, such as those of a
-		// nested runtime.
-		u.MemoryRSS, u.MemoryCache = stat["total_rss"], stat["total_cache"]
-		u.MemorySwap, u.SwapKnown = stat["total_swap"], has(stat, "total_swap")
+	if !g.memory.v2 {
 		files = [3]string{"memory.usage_in_bytes", "memory.max_usage_in_bytes", ""}
 	}
 	if u.MemoryUsage, err = g.memory.number(files[0]); err != nil {
@@ -108,6 +103,21 @@ func readMemory(g group, u *runner.Usage) error {
 		u.MemorySwap, u.SwapKnown = n, true
 	}
 	return nil
+}
+
+// splitMemory reads a memory.stat, of the kernel's or the engine's hand. It
+// takes the kernel's lists of pages by what can be done with them: under gVisor
+// a task's heap is shared memory, which the kernel's own "rss" leaves out and
+// its "cache" includes, though it can be dropped as little as any heap.
+func splitMemory(stat map[string]uint64, u *runner.Usage) {
+	prefix := ""
+	if has(stat, "total_rss") {
+		// Version 1. Rows without "total_" leave out the groups below this one.
+		prefix = "total_"
+		u.MemorySwap, u.SwapKnown = stat["total_swap"], has(stat, "total_swap")
+	}
+	u.MemoryRSS = stat[prefix+"inactive_anon"] + stat[prefix+"active_anon"] + stat[prefix+"unevictable"]
+	u.MemoryCache = stat[prefix+"inactive_file"] + stat[prefix+"active_file"]
 }
 
 func has(m map[string]uint64, key string) bool {
@@ -141,7 +151,6 @@ func (r *Runner) usageByEngine(ctx context.Context, ref string) (runner.Usage, e
 
 // usageOf is an engine's sample in the contract's words.
 func usageOf(s container.StatsResponse) runner.Usage {
-	m := s.MemoryStats.Stats
 	u := runner.Usage{
 		Time:             s.Read,
 		CPUTotal:         time.Duration(s.CPUStats.CPUUsage.TotalUsage),
@@ -154,11 +163,6 @@ func usageOf(s container.StatsResponse) runner.Usage {
 		MemoryMaxKnown:   s.MemoryStats.MaxUsage > 0,
 		Pids:             s.PidsStats.Current,
 	}
-	if has(m, "anon") { // cgroup v2
-		u.MemoryRSS, u.MemoryCache = m["anon"], m["file"]
-		return u
-	}
-	u.MemoryRSS, u.MemoryCache = m["total_rss"], m["total_cache"]
-	u.MemorySwap, u.SwapKnown = m["total_swap"], has(m, "total_swap")
+	splitMemory(s.MemoryStats.Stats, &u)
 	return u
 }
