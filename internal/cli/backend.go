@@ -7,10 +7,8 @@ import (
 	"io"
 	"maps"
 	"os"
-	"regexp"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli/supervise"
 	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
@@ -46,13 +44,6 @@ type launchSpec struct {
 
 // launcher makes a backend ready to start tasks.
 type launcher func(context.Context, launchSpec) (backend, error)
-
-// patience is how long an unhealthy driver may take to get well, and how long
-// the first word of it may take.
-const (
-	healthPatience = 20 * time.Second
-	firstPatience  = 2 * time.Minute
-)
 
 // pluginBackend drives a plugin process through the client half of the
 // protocol.
@@ -98,49 +89,6 @@ func launchPlugin(ctx context.Context, s launchSpec) (backend, error) {
 		return nil, &plainError{err}
 	}
 	return b, nil
-}
-
-// latest puts a value into a channel of one place, over what is in it.
-func latest[T any](c chan T, v T) {
-	for {
-		select {
-		case c <- v:
-			return
-		default:
-		}
-		select {
-		case <-c:
-		default:
-		}
-	}
-}
-
-// awaitHealthy returns when the driver says that it is healthy. Why it is not
-// is told as soon as it is known.
-func awaitHealthy(ctx context.Context, prints <-chan host.Fingerprint, out *printer) error {
-	deadline := time.NewTimer(firstPatience)
-	defer deadline.Stop()
-	last := host.Fingerprint{Description: "it has not said anything"}
-	told := false
-	for {
-		select {
-		case f := <-prints:
-			if f.Health == host.Healthy {
-				return nil
-			}
-			if !told {
-				deadline.Reset(healthPatience)
-			}
-			if !told || f.Description != last.Description {
-				out.event("", "The driver is %s: %s", f.Health, f.Description)
-			}
-			last, told = f, true
-		case <-deadline.C:
-			return fmt.Errorf("the driver is %s: %s", last.Health, last.Description)
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the driver: %w", ctx.Err())
-		}
-	}
 }
 
 func (b *pluginBackend) start(ctx context.Context, t jobfile.Task, stdout, stderr io.Writer) (supervise.Process, error) {
@@ -271,15 +219,3 @@ func (p *pluginProcess) Kill(ctx context.Context) error {
 	}
 	return nil
 }
-
-// plainError is an error of the plugin for people; what it was stays within.
-type plainError struct{ error }
-
-func (e *plainError) Error() string { return plain(e.error) }
-func (e *plainError) Unwrap() error { return e.error }
-
-// frame is what gRPC puts before a plugin's own words.
-var frame = regexp.MustCompile(`rpc error: code = \w+ desc = `)
-
-// plain is the text of an error without that, wherever it is wrapped.
-func plain(err error) string { return frame.ReplaceAllString(err.Error(), "") }

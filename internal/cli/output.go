@@ -94,7 +94,7 @@ func (w *lineWriter) Flush() {
 func printable(s string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if unicode.IsPrint(r) && !unicode.Is(unicode.Bidi_Control, r) && r != unicode.ReplacementChar {
+		if unicode.IsPrint(r) && r != unicode.ReplacementChar {
 			b.WriteRune(r)
 			continue
 		}

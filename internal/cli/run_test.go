@@ -278,7 +278,7 @@ func TestK3OwnDataDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	given := runCall(t, "one.nomad.hcl", []string{"-plugin-config", config}, nil)
-	if given.spec.config["data_dir"] != named || given.spec.config["slots"] != 3 || given.purged != nil {
+	if given.spec.config["data_dir"] != named || given.spec.config["slots"] != 3 || given.purged != nil || !strings.HasPrefix(given.spec.allocRoot, given.temp+"/") {
 		t.Errorf("named data dir: plugin got %v, purged %v", given.spec.config, given.purged)
 	}
 	if len(own.left)+len(given.left) != 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli/supervise"
-	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
 	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
@@ -215,85 +213,6 @@ func (f flushing) Wait(ctx context.Context) (supervise.Exit, error) {
 	return exit, err
 }
 
-// follow runs the group, and the command of -exec beside it.
-func (r *run) follow(ctx context.Context, group *supervise.Group) int {
-	if r.options.exec == "" {
-		return exitCode(group.Run())
-	}
-	type end struct {
-		code int
-		ran  bool
-	}
-	ended := make(chan end, 1)
-	over := make(chan struct{})
-	go func() {
-		code, ran := r.exec(ctx, group, over)
-		ended <- end{code, ran}
-		if ran {
-			group.Stop("Stopping, because the command of -exec has ended")
-		}
-	}()
-	tasks := exitCode(group.Run())
-	close(over)
-	if e := <-ended; e.ran {
-		return shown(e.code)
-	}
-	return max(tasks, exitFailed)
-}
-
-// exec runs the command of -exec once its task runs, and not beyond over. ran
-// is false when the task never did.
-func (r *run) exec(ctx context.Context, group *supervise.Group, over <-chan struct{}) (code int, ran bool) {
-	name := execName(r.options.exec)
-	if err := group.AwaitRunning(ctx, r.options.exec); err != nil {
-		r.out.event(name, "Not started: %v", err)
-		return exitFailed, false
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-over:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	stdout, stderr := r.out.stdout(name), r.out.stderr(name)
-	code, err := r.back.exec(ctx, r.options.exec, r.options.argv, stdout, stderr)
-	stdout.Flush()
-	stderr.Flush()
-	if err != nil {
-		r.out.event(name, "Failed: %v", err)
-		return exitFailed, true
-	}
-	r.out.event(name, "Terminated: exit code %d", code)
-	return code, true
-}
-
-// exitCode is the first that is not zero, leaving out tasks that were stopped
-// because of others.
-func exitCode(results []supervise.Result) int {
-	for _, res := range results {
-		code := res.Exit.Code
-		if code == 0 && (res.Err != nil || !res.Exit.Success()) {
-			code = exitFailed
-		}
-		if code != 0 && !res.Victim {
-			return shown(code)
-		}
-	}
-	return exitOK
-}
-
-// shown is an exit code as the system can show it, in a byte, without turning
-// a failure into a success.
-func shown(code int) int {
-	if low := code & 0xff; low != 0 || code == 0 {
-		return low
-	}
-	return exitFailed
-}
-
 // decisions prints the egress decisions of all tasks.
 func (r *run) decisions() error {
 	if !r.options.decisions {
@@ -320,70 +239,4 @@ func (r *run) finish() error {
 		return fmt.Errorf("clean up: %w", err)
 	}
 	return nil
-}
-
-// workspace are the temporary directories of a run.
-type workspace struct {
-	temp  string // "" when nothing is temporary
-	alloc string // the root of the allocation's directory
-	data  string // the plugin's data dir, when it is the run's own
-	keep  bool
-}
-
-// workspace makes the directories, and gives the plugin a data dir of its own
-// unless its options name one: a run and a live agent on one engine then never
-// touch each other's objects.
-func (r *run) workspace() (*workspace, error) {
-	w := &workspace{alloc: r.options.allocRoot, keep: r.options.keep}
-	_, named := r.config["data_dir"]
-	if !named || w.alloc == "" {
-		temp, err := os.MkdirTemp("", "wardyn-run-")
-		if err != nil {
-			return nil, fmt.Errorf("temporary directory: %w", err)
-		}
-		w.temp = temp
-	}
-	if !named {
-		w.data = filepath.Join(w.temp, "data")
-		r.config["data_dir"] = w.data
-	}
-	if w.alloc == "" {
-		w.alloc = filepath.Join(w.temp, "alloc")
-	}
-	var err error
-	if w.alloc, err = filepath.Abs(w.alloc); err != nil {
-		return nil, fmt.Errorf("-alloc-dir: %w", err)
-	}
-	return w, nil
-}
-
-// remove removes what the run had on the engine beside its tasks, and its
-// directories.
-func (w *workspace) remove(ctx context.Context, e Env, config map[string]any) error {
-	var errs []error
-	if w.data != "" {
-		if e.Purge != nil {
-			errs = append(errs, e.Purge(ctx, config))
-		}
-		errs = append(errs, removeRunRoot(w.data), os.RemoveAll(w.data))
-	}
-	if w.temp != "" && !(w.keep && strings.HasPrefix(w.alloc, w.temp)) {
-		errs = append(errs, os.RemoveAll(w.temp))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("clean up: %w", err)
-	}
-	return nil
-}
-
-// removeRunRoot removes the folder that a short-lived data dir has on tmpfs.
-func removeRunRoot(data string) error {
-	if _, err := os.Stat(data); errors.Is(err, os.ErrNotExist) {
-		return nil // the plugin never got so far
-	}
-	d, err := datadir.Open(data)
-	if err != nil {
-		return err
-	}
-	return d.RemoveRunRoot()
 }

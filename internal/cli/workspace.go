@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+)
+
+// workspace are the temporary directories of a run.
+type workspace struct {
+	temp  string // "" when nothing is temporary
+	alloc string // the root of the allocation's directory
+	data  string // the plugin's data dir, when it is the run's own
+	keep  bool
+}
+
+// workspace makes the directories, and gives the plugin a data dir of its own
+// unless its options name one: a run and a live agent on one engine then never
+// touch each other's objects.
+func (r *run) workspace() (*workspace, error) {
+	w := &workspace{alloc: r.options.allocRoot, keep: r.options.keep}
+	_, named := r.config["data_dir"]
+	if !named || w.alloc == "" {
+		temp, err := os.MkdirTemp("", "wardyn-run-")
+		if err != nil {
+			return nil, fmt.Errorf("temporary directory: %w", err)
+		}
+		w.temp = temp
+	}
+	if !named {
+		w.data = filepath.Join(w.temp, "data")
+		r.config["data_dir"] = w.data
+	}
+	if w.alloc == "" {
+		w.alloc = filepath.Join(w.temp, "alloc")
+	}
+	var err error
+	if w.alloc, err = filepath.Abs(w.alloc); err != nil {
+		return nil, fmt.Errorf("-alloc-dir: %w", err)
+	}
+	return w, nil
+}
+
+// remove removes what the run had on the engine beside its tasks, and its
+// directories.
+func (w *workspace) remove(ctx context.Context, e Env, config map[string]any) error {
+	var errs []error
+	if w.data != "" {
+		if e.Purge != nil {
+			errs = append(errs, e.Purge(ctx, config))
+		}
+		errs = append(errs, removeRunRoot(w.data), os.RemoveAll(w.data))
+	}
+	if w.temp != "" && !(w.keep && strings.HasPrefix(w.alloc, w.temp)) {
+		errs = append(errs, os.RemoveAll(w.temp))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	return nil
+}
+
+// removeRunRoot removes the folder that a short-lived data dir has on tmpfs.
+func removeRunRoot(data string) error {
+	if _, err := os.Stat(data); errors.Is(err, os.ErrNotExist) {
+		return nil // the plugin never got so far
+	}
+	d, err := datadir.Open(data)
+	if err != nil {
+		return err
+	}
+	return d.RemoveRunRoot()
+}
