@@ -47,6 +47,9 @@ type fakeEngine struct {
 	// exits is the exit code of a container that ends at once.
 	exits map[string]int64
 	logs  map[string]string
+	// stuck: no call is ever answered; stuckOn: none of that name.
+	stuck   bool
+	stuckOn string
 }
 
 func newFakeEngine() *fakeEngine {
@@ -67,7 +70,11 @@ func (f *fakeEngine) do(ctx context.Context, name string, run func() error) erro
 	f.calls = append(f.calls, name)
 	n := len(f.calls)
 	before, after := f.before, f.after
+	stuck := f.stuck || name == f.stuckOn
 	f.mu.Unlock()
+	if stuck {
+		<-ctx.Done()
+	}
 	if before != nil {
 		if err := before(n, name); err != nil {
 			return err
