@@ -38,9 +38,11 @@ func serve(ctx context.Context, control, file string, log *slog.Logger) error {
 	sink := audit.New(work, audit.Options{
 		RunID: runID, Out: os.Stdout, Post: src.client.Decision, Buffer: src.config.DecisionBufferSize, Mask: mask, Logger: log,
 	})
-	srv, err := proxy.New(work, proxy.Options{
-		Config: src.config, Node: src.node, Sink: sink, Control: src.client, Mask: mask, Logger: log,
-	})
+	opts := proxy.Options{Config: src.config, Node: src.node, Sink: sink, Control: src.client, Mask: mask, Logger: log}
+	if src.local {
+		opts.ApprovalTrust = time.Second // asking costs little, and a revocation must bite at once
+	}
+	srv, err := proxy.New(work, opts)
 	if err != nil {
 		return err
 	}

@@ -75,6 +75,13 @@ func relayBody(dst net.Conn, head []byte, body *h1.Body, up *origin.Conn, framin
 func copyBody(dst net.Conn, prefix []byte, body *h1.Body, framing int64) (n int64, err error) {
 	buf := buffers.Get().(*[chunkRoom + copyBuffer + 2]byte)
 	defer buffers.Put(buf)
+	trailers := prefix != nil // an answer
+	if len(prefix) > 0 && !body.Ready() {
+		if _, err := dst.Write(prefix); err != nil { // the head must not wait for the body
+			return 0, err
+		}
+		prefix = nil
+	}
 	for {
 		k, rerr := body.Read(buf[chunkRoom : chunkRoom+copyBuffer])
 		piece := buf[chunkRoom : chunkRoom+k]
@@ -85,11 +92,11 @@ func copyBody(dst net.Conn, prefix []byte, body *h1.Body, framing int64) (n int6
 			return n, rerr
 		}
 		if errors.Is(rerr, io.EOF) && framing == h1.LengthChunked {
-			piece = h1.AppendLastChunk(piece, answerTrailers(prefix, body))
+			piece = h1.AppendLastChunk(piece, trailersOf(body, trailers))
 		}
 		if len(prefix) > 0 {
 			piece = append(prefix, piece...)
-			prefix = prefix[:0]
+			prefix = nil
 		}
 		if len(piece) > 0 {
 			if _, err := dst.Write(piece); err != nil {
@@ -122,10 +129,11 @@ func chunk(buf *[chunkRoom + copyBuffer + 2]byte, k int) []byte {
 	return buf[at : chunkRoom+k+2]
 }
 
-// answerTrailers filters trailers as header fields are filtered. Those of a
-// request are dropped: nothing here expects any, and credentials could hide in them.
-func answerTrailers(prefix []byte, body *h1.Body) h1.Fields {
-	if prefix == nil {
+// trailersOf filters an answer's trailers as header fields are filtered. Those
+// of a request are dropped: nothing here expects any, and credentials could
+// hide in them.
+func trailersOf(body *h1.Body, answer bool) h1.Fields {
+	if !answer {
 		return nil
 	}
 	var out h1.Fields
@@ -155,8 +163,8 @@ func (c *front) relay(f *flow, up net.Conn) {
 	c.src.Release()
 	c.live.upstream(up)
 	down := make(chan int64, 1)
-	go func() { down <- oneWay(c.conn, up) }()
-	n := oneWay(up, c.conn)
+	go func() { down <- c.oneWay(c.conn, up) }()
+	n := c.oneWay(up, c.conn)
 	got := <-down
 	up.Close()
 	c.conn.Close()
@@ -165,7 +173,7 @@ func (c *front) relay(f *flow, up net.Conn) {
 
 // oneWay copies until the source ends and passes its end on. A copy that fails
 // ends both directions: there is nobody left to talk to.
-func oneWay(dst, src net.Conn) int64 {
+func (c *front) oneWay(dst, src net.Conn) int64 {
 	n, err := io.Copy(dst, src)
 	hc, ok := dst.(halfCloser)
 	if err != nil || !ok {
@@ -173,6 +181,7 @@ func oneWay(dst, src net.Conn) int64 {
 		src.Close()
 		return n
 	}
+	c.live.halfClosed()
 	hc.CloseWrite()
 	return n
 }

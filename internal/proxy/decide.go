@@ -22,6 +22,8 @@ type verdict struct {
 	egress.Authority
 	addrs []netip.Addr
 	dns   time.Duration
+	// through: the upstream proxy carries it, by name.
+	through bool
 }
 
 // dnsTimeout bounds the resolution of one name.
@@ -101,8 +103,14 @@ func (s *Server) evaluate(ctx context.Context, req policy.Request) policy.Ruling
 // the operator pinned need no query.
 func (s *Server) vet(ctx context.Context, v *verdict) {
 	if a, ok := v.Host.Addr(); ok {
-		v.addrs = []netip.Addr{a}
+		v.addrs, v.through = []netip.Addr{a}, s.through(v.Authority)
 		return // Judge vetted it
+	}
+	if v.through = s.through(v.Authority); v.through {
+		if bad := vetByName(v.Host); bad != nil {
+			v.Ruling = *bad
+		}
+		return
 	}
 	addrs := s.guard.Pinned(v.Host)
 	if addrs == nil {

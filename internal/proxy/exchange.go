@@ -57,9 +57,19 @@ func (x *exchange) roundTrip(ctx context.Context, fresh bool) (h1.Response, *fai
 		return h1.Response{}, &failure{ruling: *bad, status: dialStatus(bad)}
 	}
 	x.up = up
-	x.f.detail.Dialed = up.Addr.Addr().String()
+	if x.c.s.through(x.v.Authority) {
+		x.f.viaParent()
+	} else {
+		x.f.detail.Dialed = up.Addr.Addr().String()
+	}
 	x.c.live.upstream(up.Conn)
-	head := requestHead(x.req.Method, x.d.target, x.v.HostHeader(x.c.entry.defaultPort()), x.req.Fields, x.req.Length, x.out)
+	host := x.v.HostHeader(x.c.entry.defaultPort())
+	target := x.d.target
+	x.out.proxyAuth = ""
+	if up.Hop {
+		target, x.out.proxyAuth = "http://"+host+target, x.c.s.parent.auth
+	}
+	head := requestHead(x.req.Method, target, host, x.req.Fields, x.req.Length, x.out)
 	if err := x.send(head); err != nil {
 		return h1.Response{}, x.broken(err)
 	}
@@ -161,9 +171,11 @@ func (x *exchange) answer(resp h1.Response) step {
 	case resp.Status == http.StatusSwitchingProtocols && x.out.websocket && isWebSocket(resp):
 		return x.upgrade(resp)
 	case resp.Status == http.StatusSwitchingProtocols:
-		return x.unwanted("the origin switched protocols although nobody asked")
+		return x.unwanted(policy.DialFailed, "the origin switched protocols although nobody asked")
+	case resp.Status == http.StatusProxyAuthRequired && x.v.through:
+		return x.unwanted(policy.UpstreamProxy, "the upstream proxy wants other credentials (407)")
 	case resp.Status == http.StatusProxyAuthRequired:
-		return x.unwanted("the origin answered 407, which only a proxy may")
+		return x.unwanted(policy.DialFailed, "the origin answered 407, which only a proxy may")
 	}
 	v := x.v.Ruling
 	x.f.verdict(v, resp.Status)
@@ -200,12 +212,12 @@ func closeReason(err error, clean bool) string {
 }
 
 // unwanted refuses an answer that must not reach the sandbox.
-func (x *exchange) unwanted(cause string) step {
+func (x *exchange) unwanted(source, cause string) step {
 	x.up.Close()
 	x.settleBody()
 	x.req.Close = true
-	return x.c.refuse(x.f, x.req, policy.Ruling{Decision: egress.Deny, Source: policy.DialFailed,
-		Cause: x.v.Authority.String() + ": " + cause, Hint: "the origin misbehaves; nothing here can be changed"}, http.StatusBadGateway)
+	return x.c.refuse(x.f, x.req, policy.Ruling{Decision: egress.Deny, Source: source,
+		Cause: x.v.Authority.String() + ": " + cause, Hint: "the far side misbehaves; nothing here can be changed"}, http.StatusBadGateway)
 }
 
 // settleBody ends the request's body: true when all of it was sent. An origin

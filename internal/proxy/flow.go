@@ -45,10 +45,16 @@ type flow struct {
 	detail egress.FlowDetail
 	ruling policy.Ruling
 	judged bool
+	via    string
 }
 
 func (s *Server) newFlow(a ask) *flow {
-	return &flow{s: s, ask: a, start: time.Now(), detail: egress.FlowDetail{FlowID: s.flowSeq.next(), Scheme: a.scheme}}
+	return &flow{s: s, ask: a, start: time.Now(), detail: egress.FlowDetail{FlowID: s.flowSeq.next(), Scheme: a.scheme}, via: "direct"}
+}
+
+// viaParent notes that an upstream proxy carries the flow and resolves its name.
+func (f *flow) viaParent() {
+	f.via, f.detail.IPVetted = "upstream-proxy", new(bool)
 }
 
 // verdict writes the flow's one verdict record. Later calls do nothing, so that
@@ -79,7 +85,11 @@ func (f *flow) end(up, down int64, reason string) {
 	d := f.detail
 	d.Kind, d.BytesUp, d.BytesDown, d.Close = "end", up, down, reason
 	d.Millis = time.Since(f.start).Milliseconds()
-	f.emit(f.ruling, d)
+	r := f.ruling
+	if reason == revoked {
+		r.Source = policy.Revoked
+	}
+	f.emit(r, d)
 }
 
 func (f *flow) emit(r policy.Ruling, d egress.FlowDetail) {
@@ -91,7 +101,7 @@ func (f *flow) emit(r policy.Ruling, d egress.FlowDetail) {
 			RunID: f.s.runID, Host: printable(f.ask.host), Port: max(f.ask.port, 0), Method: printable(f.ask.method),
 			Path: printable(f.ask.path), Time: f.start.UTC(),
 		},
-		Decision: r.Decision, RuleSource: r.Source, ApprovalID: r.Approval, Cause: r.Cause, Via: f.s.via(), Flow: &d,
+		Decision: r.Decision, RuleSource: r.Source, ApprovalID: r.Approval, Cause: r.Cause, Via: f.via, Flow: &d,
 	})
 }
 

@@ -22,6 +22,9 @@ func (c *front) forward(ctx context.Context, f *flow, req h1.Request, d destinat
 		return c.refuse(f, req, v.Ruling, statusOf(v.Source))
 	}
 	f.ask.host, f.detail.Visibility = v.Host.String(), "full"
+	if c.entry == explicit || c.entry == transparentHTTP {
+		c.live.dependOn(v)
+	}
 	if d.mismatch {
 		v.Cause = "the Host header named another host than the target and was replaced"
 	}
@@ -63,11 +66,16 @@ func (x *exchange) connect(ctx context.Context, fresh bool) (*origin.Conn, *poli
 	if x.c.s.vet(ctx, &x.v); !x.v.OK() {
 		return nil, &x.v.Ruling
 	}
-	conn, addr, bad := x.c.s.dial(ctx, &x.v, x.f)
+	tunnel := x.c.entry == tunnelTLS || x.out.websocket
+	conn, addr, bad := x.c.s.dial(ctx, &x.v, x.f, tunnel)
 	if bad != nil {
 		return nil, bad
 	}
-	return x.prepare(ctx, conn, addr)
+	up, bad := x.prepare(ctx, conn, addr)
+	if bad == nil {
+		up.Hop = x.v.through && !tunnel
+	}
+	return up, bad
 }
 
 // prepare makes a TCP connection ready for requests: TLS where the way in was TLS.
@@ -84,8 +92,13 @@ func (x *exchange) prepare(ctx context.Context, conn net.Conn, addr netip.AddrPo
 	return origin.NewConn(tc, conn, addr), nil
 }
 
-// dial connects to one of the vetted addresses.
-func (s *Server) dial(ctx context.Context, v *verdict, f *flow) (net.Conn, netip.AddrPort, *policy.Ruling) {
+// dial connects to one of the vetted addresses, or to the upstream proxy; with
+// tunnel set the connection is end to end in either case.
+func (s *Server) dial(ctx context.Context, v *verdict, f *flow, tunnel bool) (net.Conn, netip.AddrPort, *policy.Ruling) {
+	if v.through {
+		f.viaParent()
+		return s.openParent(ctx, v.Authority, tunnel)
+	}
 	f.detail.Resolved = f.detail.Resolved[:0]
 	for _, a := range v.addrs {
 		f.detail.Resolved = append(f.detail.Resolved, a.String())

@@ -15,6 +15,7 @@ type outbound struct {
 	methodList bool        // method overrides are stripped
 	inject     *credential // nil for none
 	websocket  bool        // offer the upgrade
+	proxyAuth  string      // for the upstream proxy that gets the request
 }
 
 // requestHead builds the head that goes to the origin: target byte for byte,
@@ -34,6 +35,9 @@ func requestHead(method, target, host string, in h1.Fields, length int64, o outb
 	}
 	if o.websocket {
 		b = append(b, "Connection: Upgrade\r\nUpgrade: websocket\r\n"...)
+	}
+	if o.proxyAuth != "" {
+		b = appendField(b, h1.Field{Name: "Proxy-Authorization", Value: o.proxyAuth})
 	}
 	if o.inject != nil {
 		b = appendField(b, h1.Field{Name: o.inject.header, Value: o.inject.value})

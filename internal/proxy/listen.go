@@ -60,7 +60,7 @@ func (s *Server) admitConn(conn net.Conn, way Way, want netip.Addr) {
 		s.overCap(conn)
 		return
 	}
-	s.run(func() {
+	s.fronts.Go(func() {
 		defer s.flows.leave(l)
 		c := &front{s: s, conn: conn, src: h1.NewSource(conn), live: l}
 		if !c.serveWay(s.ctx, way) {
@@ -95,6 +95,3 @@ func (s *Server) overCap(conn net.Conn) {
 	conn.Write(refusalAnswer(f, r, 503, false))
 	conn.Close()
 }
-
-// via says how requests leave.
-func (s *Server) via() string { return "direct" }

@@ -3,6 +3,9 @@ package proxy
 import (
 	"net"
 	"sync"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
 // Caps on what a sandbox can hold open at once.
@@ -23,11 +26,37 @@ type registry struct {
 
 // live is the handle on one connection from the sandbox.
 type live struct {
-	mu   sync.Mutex
-	conn net.Conn
-	up   net.Conn
-	rest bool
-	why  string
+	mu       sync.Mutex
+	conn     net.Conn
+	up       net.Conn
+	rest     bool // waits for a request
+	half     bool // one direction has ended
+	why      string
+	approved egress.Authority // what an approval let through; zero for nothing
+	moved    uint64
+	movedAt  time.Time
+}
+
+// dependOn notes that what runs on the connection stands on an approval.
+func (l *live) dependOn(v verdict) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.approved = (egress.Authority{}); v.Approval != nil {
+		l.approved = v.Authority
+	}
+}
+
+func (l *live) approvedFor() (egress.Authority, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.approved, l.approved.Port != 0 && !l.rest
+}
+
+// halfClosed notes that one direction of a tunnel has ended.
+func (l *live) halfClosed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.half = true
 }
 
 // idle notes whether the connection waits for a request.

@@ -62,6 +62,9 @@ type Options struct {
 	Sink Sink
 	// Control is the run's control plane; nil means that there is none.
 	Control ControlPlane
+	// ApprovalTrust is how long an approval holds before it is read again; 0
+	// means a minute.
+	ApprovalTrust time.Duration
 	// Evaluator replaces the host and method lists of the policy; nil keeps them.
 	Evaluator egress.Evaluator
 	// Mask learns every secret the engine holds.
@@ -79,6 +82,7 @@ type Server struct {
 	resolver Resolver
 	pool     origin.Pool
 	tls      *interception
+	parent   *parent
 	creds    credentials
 	recent   refusals
 	flowSeq  flowIDs
@@ -87,7 +91,8 @@ type Server struct {
 
 	ctx    context.Context // of everything that serves
 	cancel context.CancelFunc
-	wg     sync.WaitGroup
+	fronts sync.WaitGroup // connections that are served
+	wg     sync.WaitGroup // the server's own goroutines
 }
 
 // New builds a server from its configuration. Every fault that can be seen
@@ -120,30 +125,39 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, tls: tlsParts, runID: runID, policy: pol, guard: guard, log: o.Logger, resolver: o.Resolver, flowSeq: newFlowIDs()}
+	up, secrets, err := parseParent(o.Config.UpstreamProxyURL, o.Node.ProxyBypass)
+	if err != nil {
+		return nil, err
+	}
+	o.Mask.Add(secrets...)
+	s := &Server{o: o, tls: tlsParts, parent: up, runID: runID, policy: pol, guard: guard, log: o.Logger, resolver: o.Resolver, flowSeq: newFlowIDs()}
 	if s.resolver == nil {
 		s.resolver = newResolver(o.Node.Resolvers)
 	}
 	if o.Control != nil {
 		s.book = approval.NewBook(approval.Options{
 			RunID: runID, Client: o.Control, Mode: pol.Mode(), Logger: o.Logger,
-			Hold: time.Duration(o.Node.HoldSeconds) * time.Second, MaxHolds: o.Node.MaxHolds,
+			Hold: time.Duration(o.Node.HoldSeconds) * time.Second, MaxHolds: o.Node.MaxHolds, Trust: o.ApprovalTrust,
 		})
 	}
 	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.wg.Go(s.janitor)
 	return s, nil
 }
 
 // Prepare asks the control plane for everything that must be there before the
 // first request: the values of all injection rules.
-func (s *Server) Prepare(ctx context.Context) error { return s.resolveCredentials(ctx) }
+func (s *Server) Prepare(ctx context.Context) error {
+	s.announceParent()
+	return s.resolveCredentials(ctx)
+}
 
 // Shutdown stops accepting, lets requests finish until ctx ends, then cuts
 // every flow that is left.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.flows.closeListeners()
 	done := make(chan struct{})
-	go func() { s.wg.Wait(); close(done) }()
+	go func() { s.fronts.Wait(); close(done) }()
 	s.flows.closeIdle()
 	select {
 	case <-done:
@@ -152,13 +166,8 @@ func (s *Server) Shutdown(ctx context.Context) {
 	s.cancel()
 	s.flows.cutAll("shutdown")
 	<-done
+	s.wg.Wait()
 	s.pool.Close()
-}
-
-// go runs f as part of the server: Shutdown waits for it.
-func (s *Server) run(f func()) {
-	s.wg.Add(1)
-	go func() { defer s.wg.Done(); f() }()
 }
 
 var errShutdown = errors.New("the proxy is shutting down")

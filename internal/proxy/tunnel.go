@@ -43,7 +43,7 @@ func (c *front) connect(ctx context.Context, req h1.Request) step {
 		return c.refuse(f, req, v.Ruling, statusOf(v.Source))
 	}
 	f.ask.host = v.Host.String()
-	conn, addr, bad := c.s.dial(ctx, &v, f)
+	conn, addr, bad := c.s.dial(ctx, &v, f, true)
 	if bad != nil {
 		return c.refuse(f, req, *bad, dialStatus(bad))
 	}
@@ -58,6 +58,7 @@ func (c *front) connect(ctx context.Context, req h1.Request) step {
 // openedTunnel carries a tunnel whose 200 is out.
 func (c *front) openedTunnel(ctx context.Context, f *flow, v verdict, up tunnelOrigin) {
 	c.live.upstream(up.conn)
+	c.live.dependOn(v)
 	if v.Raw {
 		f.detail.Visibility = "host"
 		f.verdict(v.Ruling, 200)
@@ -282,7 +283,7 @@ func (c *front) transparentTunnel(ctx context.Context, f *flow, v verdict, hello
 		c.refuseTunnel(f, *bad)
 		return
 	}
-	conn, addr, bad := c.s.dial(ctx, &v, f)
+	conn, addr, bad := c.s.dial(ctx, &v, f, true)
 	if bad != nil {
 		f.verdict(*bad, 0)
 		c.write(alertInternalError)
@@ -290,6 +291,7 @@ func (c *front) transparentTunnel(ctx context.Context, f *flow, v verdict, hello
 		return
 	}
 	c.live.upstream(conn)
+	c.live.dependOn(v)
 	c.carry(ctx, f, v, tunnelOrigin{conn, addr}, first)
 }
 

@@ -49,24 +49,27 @@ type FlowDetail struct {
 	Seq     uint64 `json:"seq"`
 	FlowID  string `json:"flow_id"`
 	// Kind is "decision" for the verdict and "end" for the end of the flow.
-	Kind       string   `json:"kind"`
-	Rule       string   `json:"rule,omitempty"` // the policy entry that matched, as written
-	Hint       string   `json:"hint,omitempty"` // what an author or operator can change
-	Scheme     string   `json:"scheme,omitempty"`
-	Resolved   []string `json:"resolved_ips,omitempty"`
-	Dialed     string   `json:"dialed_ip,omitempty"`
-	SNI        string   `json:"sni,omitempty"`
-	ALPN       string   `json:"alpn,omitempty"`
-	MITM       bool     `json:"mitm,omitempty"`
-	Visibility string   `json:"visibility,omitempty"` // host, sni, full
-	InjectedBy string   `json:"injected_rule,omitempty"`
-	Status     int      `json:"status,omitempty"`
-	BytesUp    int64    `json:"bytes_up,omitempty"`
-	BytesDown  int64    `json:"bytes_down,omitempty"`
-	DNSMillis  int64    `json:"ms_dns,omitempty"`
-	DialMillis int64    `json:"ms_connect,omitempty"`
-	Millis     int64    `json:"ms_total,omitempty"`
-	Close      string   `json:"close_reason,omitempty"`
+	Kind     string   `json:"kind"`
+	Rule     string   `json:"rule,omitempty"` // the policy entry that matched, as written
+	Hint     string   `json:"hint,omitempty"` // what an author or operator can change
+	Scheme   string   `json:"scheme,omitempty"`
+	Resolved []string `json:"resolved_ips,omitempty"`
+	Dialed   string   `json:"dialed_ip,omitempty"`
+	// IPVetted is false where an upstream proxy resolves the name, so that the
+	// address guard covered literals only; it is left out otherwise.
+	IPVetted   *bool  `json:"ip_vetted,omitempty"`
+	SNI        string `json:"sni,omitempty"`
+	ALPN       string `json:"alpn,omitempty"`
+	MITM       bool   `json:"mitm,omitempty"`
+	Visibility string `json:"visibility,omitempty"` // host, sni, full
+	InjectedBy string `json:"injected_rule,omitempty"`
+	Status     int    `json:"status,omitempty"`
+	BytesUp    int64  `json:"bytes_up,omitempty"`
+	BytesDown  int64  `json:"bytes_down,omitempty"`
+	DNSMillis  int64  `json:"ms_dns,omitempty"`
+	DialMillis int64  `json:"ms_connect,omitempty"`
+	Millis     int64  `json:"ms_total,omitempty"`
+	Close      string `json:"close_reason,omitempty"`
 }
 
 // ScanSummary says what a content scan found. It never holds matched bytes:

@@ -48,6 +48,9 @@ type NodeConfig struct {
 	AllowCeiling []string `json:"allow_ceiling,omitempty"`
 	// DenyCeiling is the operator's deny list.
 	DenyCeiling []string `json:"deny_ceiling,omitempty"`
+	// ProxyBypass lists hosts that are reached directly although the run has an
+	// upstream proxy: entries of a host list. Private hosts always are.
+	ProxyBypass []string `json:"proxy_bypass,omitempty"`
 	// CARoots is a PEM bundle for upstream TLS; a scratch image has none.
 	CARoots string `json:"ca_roots,omitempty"`
 	// Resolvers are the DNS servers to ask, "address:port"; empty means the

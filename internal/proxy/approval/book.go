@@ -44,6 +44,7 @@ type Options struct {
 	Mode     types.FirstUseMode
 	Hold     time.Duration // how long a request waits; 0 means DefaultHold
 	MaxHolds int           // requests that wait at once; 0 means DefaultHolds
+	Trust    time.Duration // how long an approval holds before it is read again; 0 means a minute
 	Logger   *slog.Logger
 }
 
@@ -72,6 +73,9 @@ func NewBook(o Options) *Book {
 	}
 	if o.MaxHolds <= 0 {
 		o.MaxHolds = DefaultHolds
+	}
+	if o.Trust <= 0 {
+		o.Trust = trustApproved
 	}
 	return &Book{
 		o: o, holds: make(chan struct{}, o.MaxHolds),
@@ -126,6 +130,24 @@ func (b *Book) step(ctx context.Context, a egress.Authority) (policy.Approval, *
 	}
 	b.mu.Unlock()
 	return b.check(ctx, a, pollPending)
+}
+
+// Refresh reads an approval anew that something open depends on.
+func (b *Book) Refresh(ctx context.Context, a egress.Authority) policy.Approval {
+	b.mu.Lock()
+	st, known := b.states[a]
+	if !known {
+		b.mu.Unlock()
+		return policy.Unasked
+	}
+	if st.approval != policy.Approved || st.busy != nil {
+		defer b.mu.Unlock()
+		return st.approval
+	}
+	st.busy = make(chan struct{})
+	b.mu.Unlock()
+	ap, _ := b.poll(ctx, a, st)
+	return ap
 }
 
 // claim enters a pending state under the lock, so that requests that come
@@ -185,7 +207,7 @@ func (b *Book) check(ctx context.Context, a egress.Authority, pendingTrust time.
 		defer b.mu.Unlock()
 		return st.approval, st.id
 	}
-	if !st.stale(pendingTrust) {
+	if !st.stale(pendingTrust, b.o.Trust) {
 		defer b.mu.Unlock()
 		return st.approval, st.id
 	}
@@ -216,12 +238,12 @@ func (st *state) idle() {
 }
 
 // stale reports whether a state is to be read again. A refusal is final.
-func (st *state) stale(pendingTrust time.Duration) bool {
+func (st *state) stale(pendingTrust, approvedTrust time.Duration) bool {
 	switch st.approval {
 	case policy.Pending:
 		return st.id != nil && time.Since(st.checked) >= pendingTrust
 	case policy.Approved:
-		return time.Since(st.checked) >= trustApproved
+		return time.Since(st.checked) >= approvedTrust
 	}
 	return false
 }

@@ -111,6 +111,9 @@ func parsePrefix(s string) (netip.Prefix, error) {
 // vetted like resolved ones.
 func (g *Guard) Pinned(h egress.Host) []netip.Addr { return g.hosts[h].Pinned }
 
+// Excepted reports whether the operator opened a private upstream for h.
+func (g *Guard) Excepted(h egress.Host) bool { _, ok := g.hosts[h]; return ok }
+
 // Check returns a *BlockedError when a request for h may not reach a.
 func (g *Guard) Check(h egress.Host, a netip.Addr) error {
 	a = a.Unmap().WithZone("")

@@ -35,6 +35,9 @@ func NewBody(s *Source, length int64) *Body {
 // Done reports whether the whole body was read.
 func (b *Body) Done() bool { return errors.Is(b.err, io.EOF) }
 
+// Ready reports whether the next Read need not wait for the peer.
+func (b *Body) Ready() bool { return b.err != nil || len(b.src.Buffered()) > 0 }
+
 // Left returns how many bytes of a counted body are still to come, or -1.
 func (b *Body) Left() int64 {
 	if b.kind != 0 {

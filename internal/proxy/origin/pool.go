@@ -27,6 +27,8 @@ type Conn struct {
 	Src *h1.Source
 	// Addr is what was dialled.
 	Addr netip.AddrPort
+	// Hop: requests on it go to the upstream proxy, not to the origin itself.
+	Hop bool
 	// Reused: the connection served a request before.
 	Reused bool
 
