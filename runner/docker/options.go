@@ -9,6 +9,7 @@ import (
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
 
@@ -49,13 +50,9 @@ type ControlPlane interface {
 	Close(run uuid.UUID) error
 }
 
-// Endpoint is an open control socket.
-type Endpoint struct {
-	// Dir is the host folder to mount into the sidecar at ControlMount.
-	Dir string
-	// Ready is closed when the sidecar has its configuration and listens.
-	Ready <-chan struct{}
-}
+// Endpoint is an open control socket; its Dir is mounted into the sidecar at
+// ControlMount.
+type Endpoint = egress.Endpoint
 
 // ControlMount is where the sidecar finds its control socket.
 const ControlMount = "/run/wardyn"
