@@ -38,7 +38,8 @@ type pretended struct {
 
 func (p *pretended) launch(_ context.Context, s launchSpec) (backend, error) {
 	p.spec, p.root, p.dirs = s, filepath.Join(s.allocRoot, "alloc-id"), map[string]string{}
-	return p, os.MkdirAll(p.root, 0o755)
+	data, _ := s.config["data_dir"].(string)
+	return p, errors.Join(os.MkdirAll(p.root, 0o755), os.Mkdir(data, 0o700))
 }
 
 func (p *pretended) start(_ context.Context, t jobfile.Task, stdout, stderr io.Writer) (supervise.Process, error) {

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,14 +52,14 @@ func (r *run) workspace() (*workspace, error) {
 // directories.
 func (w *workspace) remove(ctx context.Context, e Env, config map[string]any) error {
 	var errs []error
-	if w.data != "" {
+	if _, err := os.Stat(w.data); err == nil { // else the plugin never got so far
 		if e.Purge != nil {
 			errs = append(errs, e.Purge(ctx, config))
 		}
-		errs = append(errs, removeRunRoot(w.data), os.RemoveAll(w.data))
+		errs = append(errs, removeRunRoot(w.data), removeTree(w.data))
 	}
 	if w.temp != "" && !(w.keep && strings.HasPrefix(w.alloc, w.temp)) {
-		errs = append(errs, os.RemoveAll(w.temp))
+		errs = append(errs, removeTree(w.temp))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("clean up: %w", err)
@@ -67,12 +69,46 @@ func (w *workspace) remove(ctx context.Context, e Env, config map[string]any) er
 
 // removeRunRoot removes the folder that a short-lived data dir has on tmpfs.
 func removeRunRoot(data string) error {
-	if _, err := os.Stat(data); errors.Is(err, os.ErrNotExist) {
-		return nil // the plugin never got so far
-	}
 	d, err := datadir.Open(data)
 	if err != nil {
 		return err
 	}
 	return d.RemoveRunRoot()
+}
+
+// removeTree removes a directory unless something is mounted in it: a task that
+// could not be ended may have folders of this machine bound there.
+func removeTree(dir string) error {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	mounted, err := mountsBelow(f, dir)
+	if err != nil {
+		return err
+	}
+	if len(mounted) > 0 {
+		return fmt.Errorf("%s is not removed, because these are still mounted: %s", dir, strings.Join(mounted, ", "))
+	}
+	return os.RemoveAll(dir)
+}
+
+// mountsBelow lists the mount points in a directory, itself among them, from a
+// mountinfo file.
+func mountsBelow(mountinfo io.Reader, dir string) ([]string, error) {
+	const mountPoint = 4 // the field's index
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	var found []string
+	lines := bufio.NewScanner(mountinfo)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) <= mountPoint {
+			return nil, fmt.Errorf("mountinfo: unexpected line %q", lines.Text())
+		}
+		if point := unescape.Replace(fields[mountPoint]); point == dir || strings.HasPrefix(point, dir+"/") {
+			found = append(found, point)
+		}
+	}
+	return found, lines.Err()
 }
