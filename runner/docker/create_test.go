@@ -459,7 +459,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	if !errors.Is(err, runner.ErrInvalid) {
 		t.Fatalf("err = %v", err)
 	}
-	for _, want := range []string{"WARDYN_RUN_TOKEN", `"A=B"`, "com.hashicorp.nomad.alloc_id", "1001 millis", "maximum of 1000", "max_cpu",
+	for _, want := range []string{"WARDYN_RUN_TOKEN", `"A=B"`, "com.hashicorp.nomad.alloc_id", "1001 millis", "maximum of 1000", "cpu_cap",
 		"513 MiB", "max_memory", "101 processes", "max_pids", "11 MiB", "max_disk", "/etc", "CAP_NET_ADMIN", `"relative"`, "net.ipv6"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q:\n%v", want, err)

@@ -105,7 +105,7 @@ func (r *Runner) findEgress(ctx context.Context) (network.Inspect, bool, error) 
 // checkEgress refuses a network that is not ours or was made differently.
 func (r *Runner) checkEgress(n network.Inspect) error {
 	if !r.owns(n.Name, n.Labels) || n.Labels[labelComponent] != componentEgress {
-		return fmt.Errorf("network %s exists and was not made by this instance; remove it (docker network rm %s) or set option egress_network to another name: %w",
+		return fmt.Errorf("network %s exists and was not made by this instance; remove it (docker network rm %s): %w",
 			n.Name, n.ID[:min(12, len(n.ID))], runner.ErrExists)
 	}
 	want := egressOptions(netip.Prefix{}, nil)
@@ -126,7 +126,7 @@ func (r *Runner) makeEgress(ctx context.Context) error {
 	for range maxOverlaps {
 		subnet, err := r.egress.Lease(egressOwner, avoid)
 		if err != nil {
-			return poolError("egress_pool", err)
+			return poolError("egress_subnet_pool", err)
 		}
 		_, err = r.createNetwork(ctx, name, egressOptions(subnet, labels))
 		if !isOverlap(err) {

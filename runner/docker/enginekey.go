@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -42,10 +41,7 @@ func enginePid(endpoint string) int {
 	if !ok {
 		return 0
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-	defer cancel()
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", path)
+	c, err := net.DialTimeout("unix", path, askTimeout)
 	if err != nil {
 		return 0
 	}

@@ -14,7 +14,7 @@ const mib = 1 << 20
 
 // Plugin options that hold the maxima, as error texts name them.
 const (
-	optionMaxCPU    = "max_cpu"
+	optionMaxCPU    = "cpu_cap"
 	optionMaxMemory = "max_memory"
 	optionMaxPids   = "max_pids"
 	optionMaxDisk   = "max_disk"

@@ -29,7 +29,7 @@ const (
 	egressBits = 22 // all sidecars of an instance, as many as a bridge has ports
 )
 
-// The usual pools (options subnet_pool and egress_pool).
+// The usual pools (options subnet_pool and egress_subnet_pool).
 var (
 	defaultSubnetPool = netip.MustParsePrefix("10.213.0.0/16")
 	defaultEgressPool = netip.MustParsePrefix("10.214.0.0/16")
@@ -91,7 +91,7 @@ func newRunner(o Options, a api) (*Runner, error) {
 	}
 	egress, err := netpool.New(o.Dir, "egress", o.EgressPool, egressBits)
 	if err != nil {
-		return nil, fmt.Errorf("option egress_pool: %w", err)
+		return nil, fmt.Errorf("option egress_subnet_pool: %w", err)
 	}
 	return &Runner{
 		opts: o, api: a, runs: runs, egress: egress,
