@@ -138,9 +138,13 @@ func TestK20NoNetwork(t *testing.T) {
 // R8, R7, S37: leftovers of a run whose process died are cleared by the next
 // attempt, two networks of one name included.
 func TestR8LeftoversOnTheEngine(t *testing.T) {
+	eachRuntime(t, leftoversOnTheEngine)
+}
+
+func leftoversOnTheEngine(t *testing.T, rt string) {
 	w := newWorld(t)
-	w.assumeWorks(t, types.CC1, "runc")
-	spec := specFor(t, "runc")
+	w.assumeWorks(t, classFor(rt), rt)
+	spec := specFor(t, rt)
 	ref := w.startedSandbox(t, spec)
 	if err := w.cl.ContainerPause(t.Context(), ref); err != nil {
 		t.Fatal(err)
@@ -154,7 +158,7 @@ func TestR8LeftoversOnTheEngine(t *testing.T) {
 	if again.Runner, err = newRunner(w.opts, w.cl); err != nil {
 		t.Fatal(err)
 	}
-	again.assumeWorks(t, types.CC1, "runc")
+	again.assumeWorks(t, classFor(rt), rt)
 	if _, err := again.CreateSandbox(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
