@@ -28,8 +28,8 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	// Interrupts begins to deliver the signals that end a run: the first asks it
-	// to stop, the second kills it. SIGPIPE among them, that nobody reads the
-	// output any more, never kills.
+	// to stop, the second kills it. SIGPIPE is among them so that it does not
+	// end the program; a failed write is what tells that nobody reads any more.
 	Interrupts func() <-chan os.Signal
 	Version    string
 	// Executable is the plugin binary that run starts: this program itself.

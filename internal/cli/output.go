@@ -17,9 +17,12 @@ const longestLine = 1 << 20
 // and behind the name of its task.
 type printer struct {
 	width int // of the longest name
+	// broken is called, at most once, when one of the streams takes no more.
+	broken func()
 
 	mu       sync.Mutex // guards writes to both, so that they keep their order
 	out, err io.Writer
+	failed   bool
 }
 
 func newPrinter(stdout, stderr io.Writer, names []string) *printer {
@@ -43,8 +46,13 @@ func (p *printer) event(task, format string, args ...any) {
 
 func (p *printer) write(w io.Writer, line []byte) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	w.Write(line) //nolint:errcheck // a reader that has gone is no reason to stop a task
+	_, err := w.Write(line)
+	first := err != nil && !p.failed
+	p.failed = p.failed || err != nil
+	p.mu.Unlock()
+	if first && p.broken != nil {
+		p.broken() // not under the lock: it may have something to say
+	}
 }
 
 // stdout and stderr give a writer for a task's stream.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -335,31 +334,39 @@ func TestInterruptedLaunch(t *testing.T) {
 	}
 }
 
-// TestBrokenPipeStopsAndNeverKills: a reader that has gone ends the run, each
-// further line that it does not take changes nothing.
-func TestBrokenPipeStopsAndNeverKills(t *testing.T) {
+// gone is a stream whose reader has gone after some bytes.
+type gone struct{ left int }
+
+func (g *gone) Write(b []byte) (int, error) {
+	if g.left -= len(b); g.left < 0 {
+		return 0, syscall.EPIPE
+	}
+	return len(b), nil
+}
+
+// TestReaderGone: a reader that goes away stops the run as an interrupt does,
+// and each further line that is not taken changes nothing.
+func TestReaderGone(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	interrupts := make(chan os.Signal)
-	stderr := &watched{}
-	e := testEnv(&bytes.Buffer{}, nil)
-	e.Stderr, e.Interrupts = stderr, func() <-chan os.Signal { return interrupts }
-	p := &pretended{}
-	code, err := runJob(t.Context(), e, runOptions{job: "testdata/hang.nomad.hcl"}, func(ctx context.Context, s launchSpec) (backend, error) {
-		go func() {
-			for !strings.Contains(stderr.String(), "* Started") {
-				runtime.Gosched()
-			}
-			for range 10 {
-				select {
-				case interrupts <- syscall.SIGPIPE:
-				case <-t.Context().Done(): // the run is over
-				}
-			}
-		}()
-		return p.launch(ctx, s)
-	})
-	if err != nil || code != 143 || strings.Contains(stderr.String(), "Killing (") {
-		t.Errorf("exit %d, %v, stderr:\n%s", code, err, stderr.String())
+	for name, streams := range map[string][2]io.Writer{
+		"stdout":  {&gone{}, &watched{}},
+		"stderr":  {&watched{}, &gone{left: len("t * Driver: as pretended\n")}},
+		"at once": {&gone{}, &gone{}},
+	} {
+		e := testEnv(nil, nil)
+		e.Stdout, e.Stderr = streams[0], streams[1]
+		pipe := make(chan os.Signal, 3) // what the system adds to failed writes
+		pipe <- syscall.SIGPIPE
+		pipe <- syscall.SIGPIPE
+		e.Interrupts = func() <-chan os.Signal { return pipe }
+		p := &pretended{}
+		code, err := runJob(t.Context(), e, runOptions{job: "testdata/talk.nomad.hcl"}, p.launch)
+		if w, ok := streams[1].(*watched); ok && strings.Contains(w.String(), "once more to kill") {
+			t.Errorf("%s: a signal of a pipe was taken for an interrupt", name)
+		}
+		if err != nil || code != 143 || len(p.closed) != 1 {
+			t.Errorf("%s: exit %d, %v, closed %v", name, code, err, p.closed)
+		}
 	}
 }
 

@@ -62,6 +62,10 @@ func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int
 		Recoverable: host.IsRecoverable,
 		Event:       func(task, text string) { r.out.event(task, "%s", text) },
 	})
+	r.out.broken = func() {
+		cancel()
+		group.Stop("Stopping, because nobody reads the output any more")
+	}
 	defer r.obey(group, cancel)()
 	if err := r.launch(launching, launch, work.alloc, place); err != nil {
 		return exitFailed, err
@@ -159,15 +163,17 @@ func (r *run) obey(group *supervise.Group, cancelLaunch func()) (end func()) {
 			case <-over:
 				return
 			case s := <-interrupts:
+				if s == syscall.SIGPIPE {
+					continue // also of a socket; the printer notices what concerns the output
+				}
 				cancelLaunch()
-				switch {
-				case !stopping:
-					group.Stop(fmt.Sprintf("Stopping (%v); once more to kill", s))
-					stopping = true
-				case s != syscall.SIGPIPE:
+				if stopping {
 					r.out.event("", "Killing (%v)", s)
 					group.Kill()
+					continue
 				}
+				group.Stop(fmt.Sprintf("Stopping (%v); once more to kill", s))
+				stopping = true
 			}
 		}
 	})
