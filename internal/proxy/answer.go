@@ -84,9 +84,18 @@ type answerBody struct {
 // refusalAnswer builds the answer to a refused request: the reason phrase for
 // those who see nothing else, the body for those who read it.
 func refusalAnswer(f *flow, r policy.Ruling, status int, keep bool) []byte {
-	port := max(f.ask.port, 0)
+	fields, body := refusalParts(f, r, status)
+	reason := http.StatusText(status)
+	if f.ask.method == http.MethodConnect {
+		reason = connectReason(f, r)
+	}
+	return wholeAnswer(status, reason, fields, body, f.ask.method == http.MethodHead, keep)
+}
+
+// refusalParts are the header fields and the body of a refusal.
+func refusalParts(f *flow, r policy.Ruling, status int) (h1.Fields, []byte) {
 	body := answerBody{
-		Wardyn: kindOf(r), Code: r.Source, Host: printable(f.ask.host), Port: port, Method: printable(f.ask.method),
+		Wardyn: kindOf(r), Code: r.Source, Host: printable(f.ask.host), Port: max(f.ask.port, 0), Method: printable(f.ask.method),
 		Cause: r.Cause, ApprovalID: r.Approval, Hint: r.Hint, DecisionID: f.detail.FlowID,
 	}
 	if r.Rule != "" {
@@ -98,11 +107,7 @@ func refusalAnswer(f *flow, r policy.Ruling, status int, keep bool) []byte {
 		body.RetryAfter = &wait
 		fields = append(fields, h1.Field{Name: "Retry-After", Value: strconv.Itoa(wait)})
 	}
-	reason := http.StatusText(status)
-	if f.ask.method == http.MethodConnect {
-		reason = connectReason(f, r)
-	}
-	return jsonAnswer(status, reason, fields, body, f.ask.method == http.MethodHead, keep)
+	return jsonParts(fields, body)
 }
 
 // connectReason is the reason phrase of a refused CONNECT: most clients show
@@ -123,20 +128,29 @@ func connectReason(f *flow, r policy.Ruling) string {
 }
 
 // jsonAnswer builds a whole answer with a JSON body.
-func jsonAnswer(status int, reason string, extra h1.Fields, body any, headOnly, keep bool) []byte {
-	b, err := json.Marshal(body)
+func jsonAnswer(status int, reason string, extra h1.Fields, v any, headOnly, keep bool) []byte {
+	fields, body := jsonParts(extra, v)
+	return wholeAnswer(status, reason, fields, body, headOnly, keep)
+}
+
+// jsonParts encodes a body and the fields that describe it.
+func jsonParts(extra h1.Fields, v any) (h1.Fields, []byte) {
+	b, err := json.Marshal(v)
 	if err != nil {
 		b = []byte(`{}`)
 	}
 	b = append(b, '\n')
-	fields := append(h1.Fields{{Name: "Content-Type", Value: "application/json"}, {Name: "Content-Length", Value: strconv.Itoa(len(b))},
-		{Name: "Cache-Control", Value: "no-store"}}, extra...)
+	return append(h1.Fields{{Name: "Content-Type", Value: "application/json"}, {Name: "Content-Length", Value: strconv.Itoa(len(b))},
+		{Name: "Cache-Control", Value: "no-store"}}, extra...), b
+}
+
+func wholeAnswer(status int, reason string, fields h1.Fields, body []byte, headOnly, keep bool) []byte {
 	if !keep {
 		fields = append(fields, h1.Field{Name: "Connection", Value: "close"})
 	}
-	out := h1.AppendFields(h1.AppendStatus(make([]byte, 0, 512+len(b)), status, reason), fields)
+	out := h1.AppendFields(h1.AppendStatus(make([]byte, 0, 512+len(body)), status, reason), fields)
 	if headOnly {
 		return out
 	}
-	return append(out, b...)
+	return append(out, body...)
 }

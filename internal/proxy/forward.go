@@ -35,8 +35,7 @@ func (c *front) forward(ctx context.Context, f *flow, req h1.Request, d destinat
 		f.detail.MITM = true
 		cred, err := c.s.credentialFor(ctx, v.Authority)
 		if err != nil {
-			return c.refuse(f, req, policy.Ruling{Decision: egress.Deny, Source: policy.UpstreamTLS,
-				Cause: "the credential for " + v.Host.String() + " could not be renewed", Hint: "nothing is sent without it; try again later"}, 502)
+			return c.refuse(f, req, credentialRuling(v.Host), 502)
 		}
 		if x.out.inject = cred; cred != nil {
 			f.detail.InjectedBy = v.Host.String()
@@ -83,11 +82,10 @@ func (x *exchange) prepare(ctx context.Context, conn net.Conn, addr netip.AddrPo
 	if x.c.entry != tunnelTLS {
 		return origin.NewConn(conn, conn, addr), nil
 	}
-	tc, err := x.c.s.upstreamTLS(ctx, conn, x.v.Host)
+	tc, err := x.c.s.upstreamTLS(ctx, conn, x.v.Host, "http/1.1")
 	if err != nil {
 		conn.Close()
-		return nil, &policy.Ruling{Decision: egress.Deny, Source: policy.UpstreamTLS,
-			Cause: fmt.Sprintf("TLS to %s: %s", x.v.Authority, tlsCause(err)), Hint: tlsHint(err)}
+		return nil, tlsRuling(x.v.Authority, err)
 	}
 	return origin.NewConn(tc, conn, addr), nil
 }
@@ -137,6 +135,16 @@ func dialCause(err error) string {
 		return oe.Err.Error()
 	}
 	return err.Error()
+}
+
+func tlsRuling(a egress.Authority, err error) *policy.Ruling {
+	return &policy.Ruling{Decision: egress.Deny, Source: policy.UpstreamTLS,
+		Cause: fmt.Sprintf("TLS to %s: %s", a, tlsCause(err)), Hint: tlsHint(err)}
+}
+
+func credentialRuling(h egress.Host) policy.Ruling {
+	return policy.Ruling{Decision: egress.Deny, Source: policy.UpstreamTLS,
+		Cause: "the credential for " + h.String() + " could not be renewed", Hint: "nothing is sent without it; try again later"}
 }
 
 func tlsCause(err error) string {

@@ -39,7 +39,7 @@ func newInterception(o Options) (*interception, error) {
 		}
 	}
 	in := &interception{hosts: map[egress.Host]bool{}, client: &tls.Config{
-		RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		RootCAs: roots, MinVersion: tls.VersionTLS12,
 		ClientSessionCache: tls.NewLRUClientSessionCache(256),
 	}}
 	hosts := append([]string(nil), o.Config.MITMHosts...)
@@ -65,7 +65,7 @@ func newInterception(o Options) (*interception, error) {
 	}
 	in.minter = minter
 	in.server = &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			inner, ok := h.Conn.(*peekedConn)
 			if !ok {
@@ -85,6 +85,7 @@ type peekedConn struct {
 	net.Conn
 	src  *h1.Source
 	host egress.Host
+	h2   *h2tunnel
 }
 
 func (p *peekedConn) Read(b []byte) (int, error) { return p.src.Read(b) }
@@ -99,8 +100,8 @@ func (p *peekedConn) CloseWrite() error {
 
 // intercept ends the sandbox's TLS here and serves the requests inside.
 func (c *front) intercept(ctx context.Context, f *flow, v verdict, up tunnelOrigin) {
-	outer := c.conn
-	tc := tls.Server(&peekedConn{Conn: outer, src: c.src, host: v.Host}, c.s.tls.server)
+	pc := &peekedConn{Conn: c.conn, src: c.src, host: v.Host}
+	tc := tls.Server(pc, c.s.tls.server)
 	hctx, cancel := context.WithTimeout(ctx, tlsTimeout)
 	err := tc.HandshakeContext(hctx)
 	cancel()
@@ -111,9 +112,14 @@ func (c *front) intercept(ctx context.Context, f *flow, v verdict, up tunnelOrig
 		return
 	}
 	in := &front{s: c.s, conn: tc, src: h1.NewSource(tc), live: c.live, entry: tunnelTLS, inside: v.Authority, first: &up}
-	in.serve(ctx)
-	if in.first != nil {
-		in.first.conn.Close()
+	if tc.ConnectionState().NegotiatedProtocol == "h2" {
+		pc.h2 = &h2tunnel{front: in, closed: make(chan struct{}), first: &up}
+		c.s.h2.serve(tc, pc.h2)
+	} else {
+		in.serve(ctx)
+		if in.first != nil {
+			in.first.conn.Close()
+		}
 	}
 	tc.Close()
 	f.end(0, 0, c.live.reason("closed"))
@@ -132,9 +138,10 @@ func handshakeCause(err error) string {
 	return "the handshake failed"
 }
 
-// upstreamTLS opens TLS to an origin and verifies it for the host.
-func (s *Server) upstreamTLS(ctx context.Context, conn net.Conn, h egress.Host) (*tls.Conn, error) {
+// upstreamTLS opens TLS to an origin, offering protocols, and verifies it for the host.
+func (s *Server) upstreamTLS(ctx context.Context, conn net.Conn, h egress.Host, protocols ...string) (*tls.Conn, error) {
 	cfg := s.tls.client.Clone()
+	cfg.NextProtos = protocols
 	cfg.ServerName = h.Name()
 	if a, ok := h.Addr(); ok {
 		cfg.ServerName = a.String()

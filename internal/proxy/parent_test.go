@@ -164,7 +164,9 @@ func TestE137UpstreamProxyTunnels(t *testing.T) {
 	if _, err := io.ReadFull(br, got); err != nil || string(got) != "early HTTP/1.1 200" { // E139
 		t.Errorf("got %q, %v", got, err)
 	}
-	b.exchange(t, "CONNECT [2606:4700:0::1]:9 HTTP/1.1\r\n\r\n")
+	c2 := b.dial(t)
+	c2.send(t, "CONNECT [2606:4700:0::1]:9 HTTP/1.1\r\n\r\n")
+	c2.answer(t, "CONNECT")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.lines) != 2 || c.lines[0] != "CONNECT db.test:5432" || c.lines[1] != "CONNECT [2606:4700::1]:9" {

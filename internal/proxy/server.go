@@ -82,6 +82,7 @@ type Server struct {
 	resolver Resolver
 	pool     origin.Pool
 	tls      *interception
+	h2       *http2
 	parent   *parent
 	creds    credentials
 	recent   refusals
@@ -141,6 +142,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		})
 	}
 	s.ctx, s.cancel = context.WithCancel(ctx)
+	if s.tls.minter != nil {
+		s.h2 = newHTTP2(s)
+	}
 	s.wg.Go(s.janitor)
 	return s, nil
 }
@@ -165,6 +169,9 @@ func (s *Server) Shutdown(ctx context.Context) {
 	}
 	s.cancel()
 	s.flows.cutAll("shutdown")
+	if s.h2 != nil {
+		s.h2.shutdown()
+	}
 	<-done
 	s.wg.Wait()
 	s.pool.Close()
