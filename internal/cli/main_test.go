@@ -45,11 +45,11 @@ func TestDispatch(t *testing.T) {
 		"version":               {[]string{"version"}, "", 0, "nomad-driver-wardyn 1.2.3 (", ""},
 		"--version":             {[]string{"--version"}, "", 0, "nomad-driver-wardyn 1.2.3 (", ""},
 		"version in JSON":       {[]string{"version", "-json"}, "", 0, `"version":"1.2.3"`, ""},
-		"keeper without socket": {[]string{"keeper"}, "", 2, "", "want the path of a socket"},
+		"keeper without socket": {[]string{"keeper"}, "", 2, "", "want -socket PATH"},
 		"plugin":                {nil, cookieValue, 1, "", "served"},
 		"plugin with arguments": {[]string{"version"}, cookieValue, 1, "", "served"},
 		"another cookie":        {[]string{"version"}, "other", 0, "nomad-driver-wardyn 1.2.3", ""},
-		"keeper of a plugin":    {[]string{"keeper"}, cookieValue, 2, "", "want the path of a socket"},
+		"keeper of a plugin":    {[]string{"keeper"}, cookieValue, 2, "", "want -socket PATH"},
 	} {
 		var stdout, stderr bytes.Buffer
 		e := testEnv(&stdout, &stderr, c.args...)
@@ -75,11 +75,11 @@ func TestMissingPlugin(t *testing.T) {
 func TestKeeper(t *testing.T) {
 	dir := t.TempDir()
 	var stdout, stderr bytes.Buffer
-	e := testEnv(&stdout, &stderr, "keeper", "-idle", "1ms", filepath.Join(dir, "keeper.sock"))
+	e := testEnv(&stdout, &stderr, "keeper", "-socket", filepath.Join(dir, "keeper.sock"), "-idle", "1ms")
 	if code := Main(t.Context(), e); code != exitOK {
 		t.Errorf("exit %d, %s", code, stderr.String())
 	}
-	e.Args[3] = filepath.Join(dir, "none", "keeper.sock")
+	e.Args[2] = filepath.Join(dir, "none", "keeper.sock")
 	if code := Main(t.Context(), e); code != exitFailed {
 		t.Errorf("without a folder: exit %d, %s", code, stderr.String())
 	}

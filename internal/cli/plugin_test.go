@@ -49,7 +49,7 @@ func memoryBackend(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*p
 	return &plugin.Backend{
 		Driver: driver.NewDocker(fake, driver.DockerOpts{}), Runner: fake, Ref: runnertest.Ref,
 		Control:   oneDecision{},
-		Outputs:   &keeper.Client{Socket: socket, Command: []string{self, "keeper", "-idle", "100ms", socket}, Log: log},
+		Outputs:   &keeper.Client{Socket: socket, Command: []string{self, "keeper", "-socket", socket, "-idle", "100ms"}, Log: log},
 		RunDir:    func(run uuid.UUID) string { return runs },
 		StageRoot: filepath.Join(h.DataDir, "stage"),
 	}, nil
