@@ -5,24 +5,21 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/client"
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
-	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
 
-// box is an agent's container made by hand, without sidecar and network, so
-// that what is tested is the using of a sandbox and not the making of one.
+// box is a sandbox without network and sidecar: what is tested with it is the
+// using of a sandbox and not the making of one.
 type box struct {
 	*Runner
 	ref string
@@ -31,6 +28,7 @@ type box struct {
 
 // boxSpec is what a test wants of its box.
 type boxSpec struct {
+	world    *world // nil: one of its own
 	runtime  string
 	argv     []string // nil: an idle sandbox
 	tty      bool
@@ -47,64 +45,52 @@ func eachRuntime(t *testing.T, test func(t *testing.T, runtime string)) {
 	}
 }
 
-// recorderFor is wardyn-rec.
-func recorderFor(t *testing.T) string { return testenv.Build(t, "./cmd/wardyn-rec") }
-
 // newBox creates a box. Without argv it idles and runs; with one it is created.
 func newBox(t *testing.T, s boxSpec) *box {
 	t.Helper()
-	endpoint := testenv.Engine(t)
-	cl := testenv.Client(t, endpoint)
-	dir := testenv.Dir(t)
-	run := uuid.New()
-	b := &box{ref: AgentName(run), cl: cl}
-	b.Runner = &Runner{opts: Options{Dir: dir, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}, api: cl}
-	testenv.NoLeftovers(t, endpoint, labelInstance+"="+dir.Instance())
-
-	class := types.CC1
-	if s.runtime == "runsc" {
-		class = types.CC2
+	w := s.world
+	if w == nil {
+		w = newWorld(t)
 	}
-	cmd := []string{"init", "-idle"}
-	if s.argv != nil {
-		cmd = append([]string{"init", "--"}, s.argv...)
-		if s.tty {
-			cmd = append([]string{"init", "-tty", "--"}, s.argv...)
-		}
-	}
-	entrypoint := []string{recorderTarget}
-	mounts := []mount.Mount{{Type: mount.TypeBind, Source: recorderFor(t), Target: recorderTarget, ReadOnly: true}}
 	if s.bare {
-		entrypoint, cmd, mounts = []string{"sleep"}, []string{"98765"}, nil
+		return bareBox(t, w, s.runtime)
 	}
-	_, err := cl.ContainerCreate(t.Context(), &container.Config{
-		Image: testenv.Image(t), Entrypoint: entrypoint, Cmd: cmd, User: "1000:1000",
-		Tty: s.tty, OpenStdin: s.stdin, StopSignal: "SIGTERM",
-		Labels: b.reservedOf(b.ref, componentAgent, run, class),
-	}, &container.HostConfig{
-		Runtime: s.runtime, NetworkMode: "none", CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
-		LogConfig: rotated("20m", 5),
-		Resources: container.Resources{Memory: s.memoryMB << 20, MemorySwap: s.memoryMB << 20},
-		Mounts:    mounts,
-	}, nil, nil, b.ref)
+	w.assumeWorks(t, classFor(s.runtime), s.runtime)
+	spec := specFor(t, s.runtime)
+	spec.Resources.MemoryMiB = s.memoryMB
+	spec.Task = &runner.TaskProcess{
+		Argv: s.argv, Idle: s.argv == nil, User: "1000:1000", TTY: s.tty, Stdin: s.stdin,
+		Output: s.output, NoNetwork: true,
+	}
+	b := &box{Runner: w.Runner, ref: w.sandbox(t, spec), cl: w.cl}
+	if s.argv == nil {
+		b.start(t)
+	}
+	return b
+}
+
+// bareBox is a container of ours without a recorder, hence one that no
+// CreateSandbox makes.
+func bareBox(t *testing.T, w *world, runtime string) *box {
+	t.Helper()
+	run := uuid.New()
+	b := &box{Runner: w.Runner, ref: AgentName(run), cl: w.cl}
+	_, err := w.cl.ContainerCreate(t.Context(), &container.Config{
+		Image: testenv.Image(t), Entrypoint: []string{"sleep"}, Cmd: []string{"98765"}, User: "1000:1000",
+		Labels: b.reservedOf(b.ref, componentAgent, run, classFor(runtime)),
+	}, &container.HostConfig{Runtime: runtime, NetworkMode: "none"}, nil, nil, b.ref)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := b.removeOwned(ctx, b.ref); err != nil {
+		if err := b.KillSandbox(ctx, b.ref); err != nil {
 			t.Error(err)
 		}
-		dir.RemoveRunDir(run)
 	})
-	if s.output != nil {
-		b.SetOutput(b.ref, s.output)
-	}
-	if s.argv == nil {
-		if err := b.Start(t.Context(), b.ref); err != nil {
-			t.Fatal(err)
-		}
+	if err := b.Start(t.Context(), b.ref); err != nil {
+		t.Fatal(err)
 	}
 	return b
 }

@@ -55,6 +55,9 @@ func exitOf(s *container.State, silentCrash bool) runner.Exit {
 		Started:   engineTime(s.StartedAt),
 		Finished:  engineTime(s.FinishedAt),
 	}
+	if e.Finished.Before(e.Started) {
+		e.Finished = e.Started // an engine may note the end of an instant program first
+	}
 	if s.ExitCode > codeSignal && s.ExitCode <= lastCode {
 		// The engine keeps no signal; this is how shells and our own pid 1 say it.
 		e.Signal = s.ExitCode - codeSignal

@@ -13,13 +13,14 @@ import (
 func TestK12OOM(t *testing.T) {
 	const hog = "tail /dev/zero" // remembers all it reads
 	eachRuntime(t, func(t *testing.T, rt string) {
-		b := startedBox(t, boxSpec{runtime: rt, memoryMB: 64, argv: sh("exec " + hog)})
+		w := newWorld(t)
+		b := startedBox(t, boxSpec{world: w, runtime: rt, memoryMB: 64, argv: sh("exec " + hog)})
 		b.waited(t)
 		if e := b.exit(t); !e.OOMKilled || e.ChildOOM || e.Code != 137 || e.Signal != 9 || e.Err != nil {
 			t.Errorf("killed for memory: %+v", e)
 		}
 
-		b = upBox(t, boxSpec{runtime: rt, memoryMB: 64, argv: sh(handles)})
+		b = upBox(t, boxSpec{world: w, runtime: rt, memoryMB: 64, argv: sh(handles)})
 		if err := b.StopProcess(t.Context(), b.ref, "", 0); err != nil {
 			t.Fatal(err)
 		}
@@ -38,6 +39,7 @@ func TestK12OOM(t *testing.T) {
 // nearly so.
 func TestK1RuntimeCrash(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, rt string) {
+		w := newWorld(t)
 		for _, c := range []struct {
 			script string
 			crash  bool
@@ -47,7 +49,7 @@ func TestK1RuntimeCrash(t *testing.T) {
 			{"echo >&2; exit 2", false},
 			{"exit 3", false},
 		} {
-			b := startedBox(t, boxSpec{runtime: rt, argv: sh(c.script)})
+			b := startedBox(t, boxSpec{world: w, runtime: rt, argv: sh(c.script)})
 			b.waited(t)
 			e := b.exit(t)
 			if errors.Is(e.Err, runner.ErrRuntimeCrashed) != c.crash {

@@ -38,6 +38,7 @@ func (b *box) awaitLog(t *testing.T, want string) {
 // TestS42Stop: the signal reaches the task itself, and its own code counts.
 func TestS42Stop(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, rt string) {
+		w := newWorld(t)
 		for _, c := range []struct {
 			name, signal string
 			timeout      time.Duration
@@ -55,7 +56,7 @@ func TestS42Stop(t *testing.T) {
 			{"SIGKILL", "SIGKILL", time.Minute, false, "137"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				b := upBox(t, boxSpec{runtime: rt, argv: sh(handles)})
+				b := upBox(t, boxSpec{world: w, runtime: rt, argv: sh(handles)})
 				if c.frozen {
 					if err := b.Pause(t.Context(), b.ref); err != nil {
 						t.Fatal(err)
@@ -151,7 +152,7 @@ func TestParkAndStart(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, rt string) {
 		first, second := newCollector(), newCollector()
 		b := startedBox(t, boxSpec{runtime: rt, output: first, argv: sh(
-			"trap 'echo bye; exit 0' TERM; cat /tmp/mark 2>/dev/null; echo here before >/tmp/mark; echo up; while :; do sleep 0.05; done")})
+			"trap 'echo bye; exit 0' TERM; cd /home/agent; cat mark 2>/dev/null; echo here before >mark; echo up; while :; do sleep 0.05; done")})
 		b.awaitLog(t, "up\n")
 		if err := b.Park(t.Context(), b.ref); err != nil {
 			t.Fatal(err)
@@ -170,7 +171,7 @@ func TestParkAndStart(t *testing.T) {
 		if err := b.StopProcess(t.Context(), b.ref, "", time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if out, _ := second.streams(t); !strings.HasPrefix(out, "here before\n") && rt == "runc" {
+		if out, _ := second.streams(t); !strings.HasPrefix(out, "here before\n") {
 			t.Errorf("second life: %q", out)
 		}
 	})
