@@ -13,6 +13,8 @@ import (
 const (
 	// probeEvery is how often the node is examined.
 	probeEvery = 30 * time.Second
+	// pendingEvery is how often while a class is still being probed.
+	pendingEvery = time.Second
 	// probeTimeout bounds one examination: a wedged runtime must not end all.
 	probeTimeout = 3 * time.Minute
 	// firstWait is how long the first answer to a client waits for the first
@@ -51,9 +53,13 @@ func (h *health) start(life context.Context) {
 			tick := time.NewTicker(probeEvery)
 			defer tick.Stop()
 			for {
-				h.probe(life)
+				soon := make(<-chan time.Time)
+				if h.probe(life) {
+					soon = time.After(pendingEvery)
+				}
 				select {
 				case <-tick.C:
+				case <-soon:
 				case <-h.again:
 				case <-life.Done():
 					return
@@ -63,21 +69,25 @@ func (h *health) start(life context.Context) {
 	})
 }
 
-func (h *health) probe(life context.Context) {
+// probe examines the node once. It reports whether parts of it are still being
+// probed. While that leaves nothing that works, there is no finding yet.
+func (h *health) probe(life context.Context) (pending bool) {
 	ctx, cancel := context.WithTimeout(life, probeTimeout)
 	defer cancel()
 	before, _ := h.current()
 	f := h.examine(ctx, before)
 	if life.Err() != nil {
-		return
+		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.last == nil || !reflect.DeepEqual(*h.last, f) {
+	unknown := f.Pending && !f.Healthy
+	if !unknown && (h.last == nil || !reflect.DeepEqual(*h.last, f)) {
 		h.last = &f
 	}
 	close(h.next)
 	h.next = make(chan struct{})
+	return f.Pending
 }
 
 // current is the last finding, nil before the first, and a channel that is

@@ -72,7 +72,9 @@ type Findings struct {
 	Healthy bool
 	// Reason is a sentence for people, with the remedy when not healthy. It is
 	// stable from probe to probe while nothing changes.
-	Reason        string
+	Reason string
+	// Pending: a class is still being probed; ask again in a moment.
+	Pending       bool
 	EngineVersion string
 	// Classes has one entry a known class.
 	Classes      []ClassFinding

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli"
+	"github.com/wardyn/nomad-driver-wardyn/plugin"
 )
 
 // version is set by the linker.
@@ -29,6 +30,11 @@ func main() {
 		Interrupts: interrupts,
 		Version:    version,
 		Executable: self,
+		ServePlugin: func() error {
+			plugin.Serve(plugin.Options{Build: build, Version: version})
+			return nil
+		},
+		Purge: purge,
 	}))
 }
 
@@ -36,6 +42,9 @@ func main() {
 // which a signal ends as any program.
 func interrupts() <-chan os.Signal {
 	c := make(chan os.Signal, 4)
-	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	// Any broken pipe or socket raises this one, not only a reader of the
+	// output that went away; noticed, it does not end the program.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return c
 }

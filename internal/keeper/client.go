@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,8 +19,10 @@ import (
 // ErrGone: the keeper that had the task is not there any more.
 var ErrGone = errors.New("the output keeper is gone")
 
-// Client talks to the node's keeper and starts one when there is none. Its
-// methods may be called concurrently.
+// Client talks to the node's keeper and starts one when there is none. It also
+// holds a second write end of the log FIFOs of every task it knows, so that the
+// death of the keeper alone ends no log. Its methods may be called
+// concurrently.
 type Client struct {
 	// Socket of the keeper; its folder exists.
 	Socket string
@@ -28,6 +31,9 @@ type Client struct {
 	// Spool is a folder for the backlog that Resume reads; "" is that of Socket.
 	Spool string
 	Log   *slog.Logger
+
+	mu     sync.Mutex
+	guards map[string]*guard // by task id
 }
 
 // Task names an output and where it goes.
@@ -46,6 +52,7 @@ type sink struct {
 }
 
 func (s sink) Follow(ctx context.Context, _ string, o runner.OutputStream) error {
+	s.c.guard(s.t)
 	return s.c.follow(ctx, s.t, &o, [2]gap{}, nil)
 }
 
@@ -110,6 +117,7 @@ func (c *Client) Wait(ctx context.Context, id string) (Status, error) {
 // Finish lets what is still on its way flow out for at most flush, closes the
 // task's log files and forgets it. A task or keeper that is not there is nil.
 func (c *Client) Finish(ctx context.Context, t Task, flush time.Duration) error {
+	defer c.unguard(t.ID)
 	_, err := c.ask(ctx, false, request{Op: "finish", ID: t.ID, FlushMillis: flush.Milliseconds()})
 	if errors.Is(err, ErrGone) {
 		err = nil
@@ -127,6 +135,28 @@ func (c *Client) IDs(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 	return r.IDs, err
+}
+
+// Quit ends a keeper that has no task and waits until it is gone; one that has
+// is an error.
+func (c *Client) Quit(ctx context.Context) error {
+	r, err := c.ask(ctx, false, request{Op: "quit"})
+	if err != nil && !errors.Is(err, ErrGone) {
+		return err
+	}
+	if len(r.IDs) > 0 {
+		return fmt.Errorf("keeper: it still has %d tasks", len(r.IDs))
+	}
+	for {
+		if _, err := os.Lstat(c.Socket + ".lock"); errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("keeper: it does not end: %w", ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // ask sends one request. With start a keeper is started when there is none. A

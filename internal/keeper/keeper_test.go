@@ -314,23 +314,23 @@ func killKeeper(t *testing.T, alive bool) {
 	exact(t, "stderr", errs.text(), lines)
 }
 
-// A minded output goes on by itself when the keeper dies, and its log does not
-// end.
-func TestK8MindedOutputSurvivesTheKeeper(t *testing.T) {
+// The death of the keeper alone ends no log: the client holds the FIFOs too.
+func TestK8LogSurvivesTheKeeper(t *testing.T) {
 	w := newWorld(t)
-	var mu sync.Mutex
-	running := true
-	o := NewOutputs(w.Client, w.proc, func(context.Context, string) (bool, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return running, nil
-	})
-	defer o.Close()
 	out := collect(t, w.task.Stdout) // ends at the first end of file, as logmon does
 	collect(t, w.task.Stderr)
-	stream, err := w.proc.AttachOutput(t.Context(), "")
-	must(t, err)
-	must(t, o.Sink(w.task, "ref").Follow(t.Context(), "ref", stream))
+	w.follow(t)
+	for { // until this process holds the FIFO as well
+		w.mu.Lock()
+		g := w.guards[w.task.ID].fifo[stdout]
+		w.mu.Unlock()
+		if ok, err := g.open(); err != nil {
+			t.Fatal(err)
+		} else if ok {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	var want strings.Builder
 	for i := range 300 {
 		line := fmt.Sprintf("line %d\n", i)
@@ -338,17 +338,46 @@ func TestK8MindedOutputSurvivesTheKeeper(t *testing.T) {
 		w.proc.print(stdout, line)
 		if i == 100 {
 			kill(t, w.Socket)
+			if _, err := w.Resume(t.Context(), w.task, "", true, w.proc); err != nil {
+				t.Fatal(err)
+			}
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
-	mu.Lock()
-	running = false
-	mu.Unlock()
 	w.proc.exit()
-	must(t, o.Drain(t.Context(), w.task.ID))
-	must(t, o.Forget(w.task.ID))
+	if _, err := w.Wait(t.Context(), w.task.ID); err != nil {
+		t.Fatal(err)
+	}
+	must(t, w.Finish(t.Context(), w.task, time.Second))
 	if got := <-out; got != want.String() {
 		t.Errorf("got %d bytes, want %d:\n%s", len(got), want.Len(), got)
+	}
+}
+
+// An attach that ended under a living process is made anew.
+func TestK8AttachEndsTooEarly(t *testing.T) {
+	w := newWorld(t)
+	out := collect(t, w.task.Stdout)
+	collect(t, w.task.Stderr)
+	w.follow(t)
+	w.proc.print(stdout, "before the engine went away\n")
+	w.proc.exit()
+	if st, err := w.Wait(t.Context(), "t"); err != nil || st.State != Ended {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	w.proc.mu.Lock()
+	w.proc.log[stdout].WriteString("while nobody was attached\n")
+	w.proc.mu.Unlock()
+	if lost, err := w.Resume(t.Context(), w.task, "", true, w.proc); lost != 0 || err != nil {
+		t.Fatalf("lost %d, %v", lost, err)
+	}
+	w.proc.print(stdout, "and afterwards\n")
+	w.proc.exit()
+	if _, err := w.Wait(t.Context(), "t"); err != nil {
+		t.Fatal(err)
+	}
+	must(t, w.Finish(t.Context(), w.task, time.Second))
+	if got := <-out; got != "before the engine went away\nwhile nobody was attached\nand afterwards\n" {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -359,7 +388,8 @@ func TestK8ClientGoesAndComes(t *testing.T) {
 	collect(t, w.task.Stderr)
 	w.follow(t)
 	w.proc.print(stdout, "before\n")
-	other := *w.Client
+	w.Client.Close()
+	other := &Client{Socket: w.Socket, Command: w.Command, Log: w.Log}
 	if lost, err := other.Resume(t.Context(), w.task, "", true, w.proc); lost != 0 || err != nil {
 		t.Fatalf("lost %d, %v", lost, err)
 	}

@@ -19,19 +19,16 @@ import (
 // settle is how long an engine may take to write down what it has passed on.
 const settle = 100 * time.Millisecond
 
-// Resume takes a task's output up again after a restart of this process. When
-// the keeper still carries it there is nothing to do. Otherwise output is
-// attached to anew (alive) or only read from the engine's log (not alive), cut
-// where the dead keeper had got to, and handed to a keeper. lost is the number
-// of bytes that neither has: 0, or seam.Unknown when they cannot be counted.
+// Resume takes a task's output up again after a restart of this process, or
+// when it ended or broke off too early. When the keeper still carries it there
+// is nothing to do. Otherwise output is attached to anew (alive: there is more
+// to come) or only read from the engine's log, cut where the dead keeper had
+// got to, and handed to a keeper. lost is the number of bytes that neither has:
+// 0, or seam.Unknown when they cannot be counted.
 func (c *Client) Resume(ctx context.Context, t Task, ref string, alive bool, from runner.OutputReader) (lost int64, err error) {
-	return c.resume(ctx, t, ref, alive, false, from)
-}
-
-// resume is Resume; again takes an output up that has ended.
-func (c *Client) resume(ctx context.Context, t Task, ref string, alive, again bool, from runner.OutputReader) (int64, error) {
+	c.guard(t)
 	st, err := c.Status(ctx, t.ID)
-	if err != nil || st.State == Following || st.State == Ended && !again {
+	if err != nil || st.State == Following || st.State == Ended && !alive {
 		return 0, err
 	}
 	if st.State == Broken {

@@ -56,10 +56,11 @@ func Run(ctx context.Context, o Options) error {
 	if err := os.Chmod(o.Socket, 0o600); err != nil {
 		return fmt.Errorf("keeper: %w", err)
 	}
-	s := &server{log: o.Log, tasks: map[string]*task{}, idleSince: time.Now()}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go s.watchIdle(ctx, o.IdleExit, func() { cancel(); l.Close() })
+	s := &server{log: o.Log, tasks: map[string]*task{}, idleSince: time.Now()}
+	s.exit = func() { cancel(); l.Close() }
+	go s.watchIdle(ctx, o.IdleExit)
 	for {
 		c, err := l.AcceptUnix()
 		if ctx.Err() != nil {
@@ -79,7 +80,8 @@ func Run(ctx context.Context, o Options) error {
 
 // server holds the tasks of a keeper.
 type server struct {
-	log *slog.Logger
+	log  *slog.Logger
+	exit func() // ends the process
 
 	mu        sync.Mutex // guards what follows
 	tasks     map[string]*task
@@ -98,7 +100,7 @@ func (s *server) leave() {
 	}
 }
 
-func (s *server) watchIdle(ctx context.Context, limit time.Duration, exit func()) {
+func (s *server) watchIdle(ctx context.Context, limit time.Duration) {
 	tick := time.NewTicker(min(limit, time.Second))
 	defer tick.Stop()
 	for {
@@ -111,7 +113,7 @@ func (s *server) watchIdle(ctx context.Context, limit time.Duration, exit func()
 		idle := len(s.tasks) == 0 && s.requests == 0 && time.Since(s.idleSince) >= limit
 		s.mu.Unlock()
 		if idle {
-			exit()
+			s.exit()
 			return
 		}
 	}
@@ -150,9 +152,12 @@ func (s *server) do(ctx context.Context, r request, files []*os.File) (response,
 	if r.Op != "follow" {
 		closeAll(files)
 	}
-	if r.Op == "list" {
+	if r.Op == "list" || r.Op == "quit" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if r.Op == "quit" && len(s.tasks) == 0 {
+			s.exit()
+		}
 		return response{IDs: slices.Sorted(maps.Keys(s.tasks))}, nil
 	}
 	if r.ID == "" {

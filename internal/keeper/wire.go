@@ -15,7 +15,7 @@ import (
 
 // request is what a client asks for.
 type request struct {
-	Op string `json:"op"` // follow, status, wait, finish, list
+	Op string `json:"op"` // follow, status, wait, finish, list, quit
 	ID string `json:"id,omitempty"`
 
 	// For follow. The descriptors are, in this order: the attach connection

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -109,6 +110,7 @@ func findingsOf(host hostFacts, states []classState, bridgeFilter bool) runner.F
 		cf := runner.ClassFinding{Class: string(s.class), Runtime: s.runtime, Works: s.err == nil}
 		if s.err != nil {
 			cf.Reason = s.err.Error()
+			f.Pending = f.Pending || errors.Is(s.err, errProbing)
 			reasons = append(reasons, string(s.class)+": "+cf.Reason)
 		} else {
 			f.Healthy = true

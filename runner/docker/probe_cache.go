@@ -173,5 +173,8 @@ func (c *findingsCache) await(ctx context.Context, s subject, key string) error 
 	case f.clearing:
 		return errors.New("what its last probe left cannot be removed; the runtime hangs")
 	}
-	return errors.New("its probe is still running")
+	return errProbing
 }
+
+// errProbing: nothing is known of the class yet.
+var errProbing = errors.New("its probe is still running")

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/wardyn/nomad-driver-wardyn/driver"
+	"github.com/wardyn/nomad-driver-wardyn/internal/control"
+	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/internal/embedded"
+	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
+	"github.com/wardyn/nomad-driver-wardyn/plugin"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/docker"
+)
+
+// parts are the pieces of one installation on this node, put together.
+type parts struct {
+	dir     *datadir.Dir
+	control *control.Server
+	runner  *docker.Runner
+	keeper  *keeper.Client
+}
+
+// assemble makes the parts of an installation. It talks to nobody yet.
+func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
+	dir, err := datadir.Open(h.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	p := &parts{dir: dir}
+	p.control = control.New(control.Options{Dir: dir, Node: node(h, log), Log: log})
+	p.runner, err = docker.New(docker.Options{
+		Endpoint: h.Endpoint, Dir: dir, Control: p.control, Log: log,
+		Tools:      embedded.New(dir.Path("bin")),
+		SubnetPool: h.SubnetPool, EgressPool: h.EgressPool, Runtimes: h.Runtimes,
+		Max: runner.Resources{CPUMillis: h.CPUCapMillis, MemoryMiB: h.MaxMemoryMiB, PidsLimit: h.MaxPids},
+	})
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	socket := filepath.Join(dir.RunRoot(), "keeper.sock")
+	p.keeper = &keeper.Client{
+		Socket: socket, Command: []string{self, "keeper", "-socket", socket}, Spool: dir.Path(), Log: log,
+	}
+	return p, nil
+}
+
+// build makes the plugin's backend.
+func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Backend, error) {
+	p, err := assemble(h, log)
+	if err != nil {
+		return nil, err
+	}
+	stage := p.stageRoot()
+	if err := os.Mkdir(stage, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	return &plugin.Backend{
+		Driver:    driver.NewDocker(p.runner, driver.DockerOpts{TotalSlots: slots(h)}),
+		Runner:    p.runner,
+		Control:   p.control,
+		Outputs:   p.keeper,
+		Ref:       docker.AgentName,
+		RunDir:    p.dir.RunDir,
+		StageRoot: stage,
+		Close: func() error {
+			p.keeper.Close()
+			p.control.Shutdown()
+			return p.runner.Close()
+		},
+	}, nil
+}
+
+// stageRoot is where mount sources named by jobs are bound. It is no part of a
+// run's directory, which is removed with all that is in it.
+func (p *parts) stageRoot() string { return filepath.Join(p.dir.RunRoot(), "stage") }
+
+// slots is the capacity of the node: what the operator says, else one for each
+// network of the pool.
+func slots(h plugin.HostConfig) int {
+	if h.Slots > 0 {
+		return h.Slots
+	}
+	bits := 16
+	if h.SubnetPool.IsValid() {
+		bits = h.SubnetPool.Bits()
+	}
+	return 1 << (29 - bits)
+}

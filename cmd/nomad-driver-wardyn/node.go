@@ -1,0 +1,42 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
+	"github.com/wardyn/nomad-driver-wardyn/plugin"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+)
+
+// caBundles are the places distributions keep their root certificates at; the
+// sidecar's image has none.
+var caBundles = []string{
+	"/etc/ssl/certs/ca-certificates.crt",
+	"/etc/pki/tls/certs/ca-bundle.crt",
+	"/etc/ssl/cert.pem",
+}
+
+// node says what sidecars must know of this node, at each time one asks.
+func node(h plugin.HostConfig, log *slog.Logger) func() egress.NodeConfig {
+	return func() egress.NodeConfig {
+		n := egress.NodeConfig{
+			PrivateHosts: h.PrivateHosts, AllowCeiling: h.AllowDomains, DenyCeiling: h.DenyDomains,
+		}
+		own, err := netpool.HostAddresses()
+		if err != nil {
+			// The table of private ranges still refuses what is usual.
+			log.Error("the node's own addresses are not known", "error", err)
+		}
+		for _, a := range own {
+			n.Own = append(n.Own, a.String())
+		}
+		for _, path := range caBundles {
+			if b, err := os.ReadFile(path); err == nil {
+				n.CARoots = string(b)
+				break
+			}
+		}
+		return n
+	}
+}
