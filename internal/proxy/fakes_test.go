@@ -14,6 +14,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -467,3 +468,9 @@ func (b *bench) listen(t testing.TB, way Way) string {
 	})
 	return l.Addr().String()
 }
+
+func withTimeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), d)
+}
+
+func quietSlog() *slog.Logger { return slog.New(slog.DiscardHandler) }
