@@ -8,11 +8,12 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
 
-// patience is how long an unhealthy driver may take to get well, and how long
-// the first word of it may take.
+// How long a driver that is not healthy may stay as it is, and how long it may
+// take in all to get well. Its probes run containers, which takes a while on a
+// busy machine.
 const (
-	healthPatience = 20 * time.Second
-	firstPatience  = 2 * time.Minute
+	sickPatience  = 45 * time.Second
+	totalPatience = 3 * time.Minute
 )
 
 // latest puts a value into a channel of one place, over what is in it.
@@ -31,29 +32,30 @@ func latest[T any](c chan T, v T) {
 }
 
 // awaitHealthy returns when the driver says that it is healthy. Why it is not
-// is told as soon as it is known.
+// is told as soon as it is known, and given up on when it does not change.
 func awaitHealthy(ctx context.Context, prints <-chan host.Fingerprint, out *printer) error {
-	deadline := time.NewTimer(firstPatience)
-	defer deadline.Stop()
+	total := time.NewTimer(totalPatience)
+	defer total.Stop()
+	sick := time.NewTimer(totalPatience) // from the first word on: sickPatience
+	defer sick.Stop()
 	last := host.Fingerprint{Description: "it has not said anything"}
-	told := false
 	for {
 		select {
 		case f := <-prints:
 			if f.Health == host.Healthy {
 				return nil
 			}
-			if !told {
-				deadline.Reset(healthPatience)
-			}
-			if !told || f.Description != last.Description {
+			if f.Health != last.Health || f.Description != last.Description {
 				out.event("", "The driver is %s: %s", f.Health, f.Description)
+				sick.Reset(sickPatience)
 			}
-			last, told = f, true
-		case <-deadline.C:
-			return fmt.Errorf("the driver is %s: %s", last.Health, last.Description)
+			last = f
+			continue
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the driver: %w", ctx.Err())
+		case <-sick.C:
+		case <-total.C:
 		}
+		return fmt.Errorf("the driver is %s: %s", last.Health, last.Description)
 	}
 }
