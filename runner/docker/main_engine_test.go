@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
@@ -31,13 +32,17 @@ func (b *box) waited(t *testing.T) string {
 func TestK8EveryLineArrives(t *testing.T) {
 	const lines = 200_000
 	eachRuntime(t, func(t *testing.T, rt string) {
-		sink := newCollector()
-		b := startedBox(t, boxSpec{runtime: rt, output: sink,
+		var stdout, stderr strings.Builder
+		ended := make(chan error)
+		b := startedBox(t, boxSpec{runtime: rt, output: keeper.Copy(&stdout, &stderr, func(err error) { ended <- err }),
 			argv: sh(fmt.Sprintf("seq 1 2 %d & seq 2 2 %d >&2; wait; printf end; exit 9", lines, lines))})
 		if got := b.waited(t); got != "9" {
 			t.Errorf("Wait: %s", got)
 		}
-		out, errs := sink.streams(t)
+		if err := <-ended; err != nil {
+			t.Errorf("end of output: %v", err)
+		}
+		out, errs := stdout.String(), stderr.String()
 		if rest, ok := strings.CutSuffix(out, "end"); !ok {
 			t.Errorf("stdout ends in %q", out[max(0, len(out)-20):])
 		} else {
