@@ -21,7 +21,10 @@ type exchange struct {
 	req h1.Request
 	d   destination
 	v   verdict
+	tls bool // towards the origin
 	out outbound
+	// again may ask for another try after an answer whose body is not wanted.
+	again func(h1.Response) bool
 
 	up       *origin.Conn
 	body     *h1.Body
@@ -31,9 +34,15 @@ type exchange struct {
 }
 
 func (x *exchange) run(ctx context.Context) step {
-	x.body = h1.NewBody(x.c.src, x.req.Length)
+	if x.body == nil {
+		x.body = h1.NewBody(x.c.src, x.req.Length)
+	}
 	resp, bad := x.roundTrip(ctx, false)
 	if bad != nil && bad.again {
+		resp, bad = x.roundTrip(ctx, true)
+	}
+	if bad == nil && x.again != nil && x.req.Length == 0 && x.again(resp) {
+		x.up.Close()
 		resp, bad = x.roundTrip(ctx, true)
 	}
 	if bad != nil {
@@ -63,7 +72,10 @@ func (x *exchange) roundTrip(ctx context.Context, fresh bool) (h1.Response, *fai
 		x.f.detail.Dialed = up.Addr.Addr().String()
 	}
 	x.c.live.upstream(up.Conn)
-	host := x.v.HostHeader(x.c.entry.defaultPort())
+	host := x.v.HostHeader(80)
+	if x.tls {
+		host = x.v.HostHeader(443)
+	}
 	target := x.d.target
 	x.out.proxyAuth = ""
 	if up.Hop {
@@ -92,7 +104,7 @@ func (x *exchange) roundTrip(ctx context.Context, fresh bool) (h1.Response, *fai
 // send writes the head, and the body: at once when all of it is here, else from
 // a goroutine of its own so that an early answer is seen.
 func (x *exchange) send(head []byte) error {
-	if n := x.req.Length; n > 0 && int64(len(x.c.src.Buffered())) >= n {
+	if n := x.req.Length; n > 0 && !x.body.Peeked() && int64(len(x.c.src.Buffered())) >= n {
 		b := append(head, x.c.src.Buffered()[:n]...)
 		x.c.src.Discard(int(n))
 		x.body.Skip(n)

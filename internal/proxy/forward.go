@@ -28,10 +28,10 @@ func (c *front) forward(ctx context.Context, f *flow, req h1.Request, d destinat
 	if d.mismatch {
 		v.Cause = "the Host header named another host than the target and was replaced"
 	}
-	x := &exchange{c: c, f: f, req: req, d: d, v: v, out: outbound{
+	x := &exchange{c: c, f: f, req: req, d: d, v: v, tls: c.entry == tunnelTLS, out: outbound{
 		methodList: c.s.policy.HasMethodList(), websocket: websocketUpgrade(req.Method, req.Fields),
 	}}
-	if c.entry == tunnelTLS {
+	if x.tls {
 		f.detail.MITM = true
 		cred, err := c.s.credentialFor(ctx, v.Authority)
 		if err != nil {
@@ -46,7 +46,7 @@ func (c *front) forward(ctx context.Context, f *flow, req h1.Request, d destinat
 
 // key says which idle connections may carry this exchange.
 func (x *exchange) key() origin.Key {
-	return origin.Key{Authority: x.v.Authority, TLS: x.c.entry == tunnelTLS, Injected: x.out.inject != nil}
+	return origin.Key{Authority: x.v.Authority, TLS: x.tls, Credential: x.f.detail.InjectedBy}
 }
 
 // connect returns a connection to the origin: one that was dialled with the
@@ -65,7 +65,7 @@ func (x *exchange) connect(ctx context.Context, fresh bool) (*origin.Conn, *poli
 	if x.c.s.vet(ctx, &x.v); !x.v.OK() {
 		return nil, &x.v.Ruling
 	}
-	tunnel := x.c.entry == tunnelTLS || x.out.websocket
+	tunnel := x.tls || x.out.websocket
 	conn, addr, bad := x.c.s.dial(ctx, &x.v, x.f, tunnel)
 	if bad != nil {
 		return nil, bad
@@ -79,7 +79,7 @@ func (x *exchange) connect(ctx context.Context, fresh bool) (*origin.Conn, *poli
 
 // prepare makes a TCP connection ready for requests: TLS where the way in was TLS.
 func (x *exchange) prepare(ctx context.Context, conn net.Conn, addr netip.AddrPort) (*origin.Conn, *policy.Ruling) {
-	if x.c.entry != tunnelTLS {
+	if !x.tls {
 		return origin.NewConn(conn, conn, addr), nil
 	}
 	tc, err := x.c.s.upstreamTLS(ctx, conn, x.v.Host, "http/1.1")

@@ -35,7 +35,7 @@ func (c *front) local(ctx context.Context, req h1.Request) step {
 	case strings.HasPrefix(route, "llm/"):
 		return c.model(ctx, req, route)
 	case strings.HasPrefix(route, "gh/"):
-		return c.git(ctx, req, strings.TrimPrefix(route, "gh/"), query)
+		return c.gitRoute(ctx, req, strings.TrimPrefix(route, "gh/"), query)
 	}
 	return c.forwardLocal(ctx, req, route)
 }

@@ -134,3 +134,7 @@ func (pendingControl) Injection(context.Context, uuid.UUID) (egress.ResolvedInje
 func (pendingControl) Do(context.Context, string, string, io.Reader, string, int64) (*http.Response, error) {
 	return nil, errors.New("nothing to forward to")
 }
+
+func (pendingControl) Mint(context.Context, uuid.UUID) (egress.MintedCredential, error) {
+	return egress.MintedCredential{}, errors.New("nothing to mint")
+}

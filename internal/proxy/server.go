@@ -43,6 +43,8 @@ type Sink interface {
 type ControlPlane interface {
 	approval.Client
 	Injection(ctx context.Context, grant uuid.UUID) (egress.ResolvedInjection, error)
+	// Mint mints the credential of a grant.
+	Mint(ctx context.Context, grant uuid.UUID) (egress.MintedCredential, error)
 	// Do forwards one of the sandbox's own requests.
 	Do(ctx context.Context, method, path string, body io.Reader, contentType string, length int64) (*http.Response, error)
 }
@@ -85,6 +87,7 @@ type Server struct {
 	h2       *http2
 	parent   *parent
 	creds    credentials
+	git      gitTokens
 	recent   refusals
 	flowSeq  flowIDs
 	flows    registry

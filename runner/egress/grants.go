@@ -59,3 +59,16 @@ type ApprovalScope struct {
 	Port int                `json:"port"`
 	Mode types.FirstUseMode `json:"mode"`
 }
+
+// MintRequest asks the control plane to mint a grant's credential.
+type MintRequest struct {
+	GrantID uuid.UUID `json:"grant_id"`
+}
+
+// MintedCredential is the answer to a MintRequest. ExpiresAt is in Unix
+// milliseconds; 0 means it does not expire.
+type MintedCredential struct {
+	Token     string `json:"token"`
+	ExpiresAt int64  `json:"expires_at,omitempty"`
+	JTI       string `json:"jti,omitempty"`
+}

@@ -51,6 +51,12 @@ type NodeConfig struct {
 	// ProxyBypass lists hosts that are reached directly although the run has an
 	// upstream proxy: entries of a host list. Private hosts always are.
 	ProxyBypass []string `json:"proxy_bypass,omitempty"`
+	// Git says more about the repositories of Config.GitGrants: "org/repo" to
+	// what may be done there. A grant without a rule is a rule without values.
+	Git map[string]GitRule `json:"git,omitempty"`
+	// Learn: what no list speaks of passes, within the ceilings, and is recorded
+	// as something that would have been denied.
+	Learn bool `json:"learn,omitempty"`
 	// CARoots is a PEM bundle for upstream TLS; a scratch image has none.
 	CARoots string `json:"ca_roots,omitempty"`
 	// Resolvers are the DNS servers to ask, "address:port"; empty means the
@@ -67,6 +73,18 @@ type PrivateHost struct {
 	Prefixes []string `json:"prefixes,omitempty"`
 	// Addresses pin the name without DNS.
 	Addresses []string `json:"addresses,omitempty"`
+}
+
+// GitRule is what a grant for a repository allows.
+type GitRule struct {
+	// Host is the git server; empty means github.com.
+	Host string `json:"host,omitempty"`
+	// FetchOnly refuses every push.
+	FetchOnly bool `json:"fetch_only,omitempty"`
+	// PushRefs are the prefixes of full ref names that may be pushed to, such as
+	// "refs/heads/wardyn/x/"; empty means "refs/heads/wardyn/<run id>/". Nothing
+	// below them may be deleted. The single prefix "*" lifts both limits.
+	PushRefs []string `json:"push_refs,omitempty"`
 }
 
 // ParseSidecarConfig reads a SidecarConfig and the proxy configuration in it, strictly.

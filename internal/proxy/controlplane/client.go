@@ -172,6 +172,20 @@ func (c *Client) Injection(ctx context.Context, grant uuid.UUID) (egress.Resolve
 	return out, err
 }
 
+// Mint mints a grant's credential.
+func (c *Client) Mint(ctx context.Context, grant uuid.UUID) (egress.MintedCredential, error) {
+	var out egress.MintedCredential
+	in, err := json.Marshal(egress.MintRequest{GrantID: grant})
+	if err != nil {
+		return out, fmt.Errorf("mint request: %w", err)
+	}
+	err = c.call(ctx, http.MethodPost, egress.PathMint, in, &out)
+	if err == nil && out.Token == "" {
+		err = errors.New("control plane: the grant was minted without a token")
+	}
+	return out, err
+}
+
 // Raise asks for an approval of egress to a host and port.
 func (c *Client) Raise(ctx context.Context, run uuid.UUID, scope egress.ApprovalScope) (egress.ApprovalRequest, error) {
 	var out egress.ApprovalRequest

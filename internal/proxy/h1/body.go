@@ -14,6 +14,8 @@ type Body struct {
 	kind  int64 // LengthChunked, LengthUntilClose or 0 for a counted body
 	first bool
 	err   error
+	// peeked holds body bytes that were read ahead and are read again first.
+	peeked []byte
 	// Trailers of a chunked body, there after Read returned io.EOF.
 	Trailers Fields
 }
@@ -33,10 +35,28 @@ func NewBody(s *Source, length int64) *Body {
 }
 
 // Done reports whether the whole body was read.
-func (b *Body) Done() bool { return errors.Is(b.err, io.EOF) }
+func (b *Body) Done() bool { return len(b.peeked) == 0 && errors.Is(b.err, io.EOF) }
 
 // Ready reports whether the next Read need not wait for the peer.
-func (b *Body) Ready() bool { return b.err != nil || len(b.src.Buffered()) > 0 }
+func (b *Body) Ready() bool { return b.err != nil || b.Peeked() || len(b.src.Buffered()) > 0 }
+
+// Peeked reports whether body bytes were read ahead.
+func (b *Body) Peeked() bool { return len(b.peeked) > 0 }
+
+// More reads on ahead, up to most bytes in all, and returns everything that is
+// ahead. It returns the same bytes and io.EOF when the body ends there, and
+// io.ErrShortBuffer when most bytes are there already.
+func (b *Body) More(most int) ([]byte, error) {
+	have := b.peeked
+	if len(have) >= most {
+		return have, io.ErrShortBuffer
+	}
+	b.peeked = nil
+	buf := make([]byte, min(most-len(have), firstBuffer))
+	n, err := b.Read(buf)
+	b.peeked = append(have, buf[:n]...)
+	return b.peeked, err
+}
 
 // Left returns how many bytes of a counted body are still to come, or -1.
 func (b *Body) Left() int64 {
@@ -57,6 +77,11 @@ func (b *Body) Skip(n int64) {
 // Read reads body bytes. An *Error means that the framing is broken; the
 // connection is of no use after any error but io.EOF.
 func (b *Body) Read(p []byte) (int, error) {
+	if len(b.peeked) > 0 {
+		n := copy(p, b.peeked)
+		b.peeked = b.peeked[n:]
+		return n, nil
+	}
 	if b.err != nil {
 		return 0, b.err
 	}

@@ -106,7 +106,7 @@ func TestPoolKeepsOnlyQuietConnections(t *testing.T) {
 	c, s := pair(t)
 	oc := NewConn(c, c, netip.AddrPort{})
 	p.Put(k, oc)
-	if got := p.Get(Key{Authority: k.Authority, Injected: true}); got != nil {
+	if got := p.Get(Key{Authority: k.Authority, Credential: "x"}); got != nil {
 		t.Error("E107: a request with a credential got another's connection")
 	}
 	if got := p.Get(k); got != oc || !got.Reused {

@@ -14,8 +14,9 @@ import (
 // injected credential never share one with others.
 type Key struct {
 	egress.Authority
-	TLS      bool
-	Injected bool
+	TLS bool
+	// Credential names the one that requests carry; empty for none.
+	Credential string
 }
 
 // Conn is a connection to an origin.

@@ -37,6 +37,10 @@ const (
 	Revoked             = "builtin:revoked"
 )
 
+// LearnRule is the rule of what learn mode let through although no list speaks
+// of it.
+const LearnRule = "learn mode"
+
 // Request is what Judge judges: a request after its grammar was found good.
 type Request struct {
 	egress.Authority
@@ -99,11 +103,18 @@ func (p *Policy) Judge(r Request, approval Approval) Ruling {
 	if !p.MethodAllowed(r.Method) {
 		return refused(Method, "", fmt.Sprintf("method %s is not allowed", r.Method), methodHint(r.Method))
 	}
-	if r.Cleartext && p.credentials[r.Host] && !p.cleartext[r.Host] {
-		return refused(CleartextCredential, "", fmt.Sprintf("a credential is injected for %s and never sent unencrypted", r.Host),
-			"use https for this host")
+	if bad, stopped := p.cleartextCredential(r); stopped {
+		return bad
 	}
 	return out
+}
+
+func (p *Policy) cleartextCredential(r Request) (Ruling, bool) {
+	if !r.Cleartext || !p.credentials[r.Host] {
+		return Ruling{}, false
+	}
+	return refused(CleartextCredential, "", fmt.Sprintf("a credential is injected for %s and never sent unencrypted", r.Host),
+		"use https for this host"), true
 }
 
 func methodHint(m string) string {
@@ -194,6 +205,9 @@ func (p *Policy) allowed(r Request, approval Approval) Ruling {
 func (p *Policy) missed(r Request, approval Approval) Ruling {
 	add := fmt.Sprintf("the author can add %q to the job's egress.allow", r.Authority.String())
 	cause := fmt.Sprintf("no allow entry covers %s", r.Authority)
+	if p.learn {
+		return Ruling{Decision: egress.Allow, Source: Allowed, Rule: LearnRule, Cause: "would be denied: " + cause}
+	}
 	if !p.mode.RaisesApproval() {
 		return refused(DefaultDeny, "", cause, add)
 	}
@@ -215,27 +229,44 @@ func (p *Policy) missed(r Request, approval Approval) Ruling {
 // somebody else's opinion. Address guard and ceilings hold all the same.
 func (p *Policy) JudgeOpinion(r Request, op egress.Opinion, methodAllowed bool) Ruling {
 	const hint = "the operator's evaluator decides"
-	if out, blocked := p.literal(r.Host); blocked {
+	if out, stopped := p.before(r, p.deniedByOperator); stopped {
 		return out
 	}
-	if out, capped := p.deniedByOperator(r); capped {
-		return out
-	}
-	if op == egress.Denied {
+	switch {
+	case op == egress.Denied:
 		return refused(Denied, "", fmt.Sprintf("the evaluator denies %s", r.Authority), hint)
-	}
-	if out, _, beyond := p.beyondCeiling(r); beyond {
-		return out
-	}
-	if op != egress.Allowed {
+	case op != egress.Allowed:
 		return refused(DefaultDeny, "", fmt.Sprintf("the evaluator does not allow %s", r.Authority), hint)
-	}
-	if !methodAllowed {
+	case !methodAllowed:
 		return refused(Method, "", fmt.Sprintf("method %s is not allowed", r.Method), hint)
 	}
-	if r.Cleartext && p.credentials[r.Host] && !p.cleartext[r.Host] {
-		return refused(CleartextCredential, "", fmt.Sprintf("a credential is injected for %s and never sent unencrypted", r.Host),
-			"use https for this host")
+	if out, stopped := p.cleartextCredential(r); stopped {
+		return out
 	}
 	return Ruling{Decision: egress.Allow, Source: Allowed, Rule: "evaluator"}
+}
+
+// JudgeGranted is Judge for a request that a grant of the run allows in the
+// place of the allow list; rule names the grant.
+func (p *Policy) JudgeGranted(r Request, rule string) Ruling {
+	if out, stopped := p.before(r, p.denied); stopped {
+		return out
+	}
+	if !p.MethodAllowed(r.Method) {
+		return refused(Method, "", fmt.Sprintf("method %s is not allowed", r.Method), methodHint(r.Method))
+	}
+	return Ruling{Decision: egress.Allow, Source: Allowed, Rule: rule}
+}
+
+// before goes through what stands before every allow: literals, a deny list,
+// the operator's ceiling.
+func (p *Policy) before(r Request, denied func(Request) (Ruling, bool)) (Ruling, bool) {
+	if out, blocked := p.literal(r.Host); blocked {
+		return out, true
+	}
+	if out, hit := denied(r); hit {
+		return out, true
+	}
+	out, _, beyond := p.beyondCeiling(r)
+	return out, beyond
 }

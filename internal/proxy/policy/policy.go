@@ -25,7 +25,7 @@ type Policy struct {
 	methods                   map[string]bool // nil means every method
 	guard                     *dialguard.Guard
 	credentials               map[egress.Host]bool
-	cleartext                 map[egress.Host]bool
+	learn                     bool
 	warnings                  []string
 }
 
@@ -47,6 +47,7 @@ func Load(in Input) (*Policy, error) {
 		mode:     in.Spec.FirstUseApproval.Normalize(),
 		methods:  methodSet(in.Spec.AllowedMethods),
 		guard:    in.Guard,
+		learn:    in.Node.Learn,
 	}
 	var allow []egress.Entry
 	for _, s := range in.Spec.AllowedDomains {
