@@ -66,7 +66,7 @@ func TestExecTask(t *testing.T) {
 
 func TestExecTaskTimeout(t *testing.T) {
 	killed := make(chan struct{})
-	b, tc := idling(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
+	b, tc := idling(t, benchOptions{wrap: deaf, fake: runnertest.Options{Programs: map[string]runnertest.Program{
 		"hang": func(ctx context.Context, _ *runnertest.Process) int { <-ctx.Done(); close(killed); return 1 },
 	}}})
 	_, err := b.host.ExecTask(b.ctx(), tc.ID, []string{"hang"}, 20*time.Millisecond)
@@ -167,7 +167,7 @@ func TestExecTerminal(t *testing.T) {
 // TestExecWhoseUserLeaves: the process is killed, also one that reads nothing.
 func TestExecWhoseUserLeaves(t *testing.T) {
 	killed := make(chan struct{}, 1)
-	b, tc := idling(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
+	b, tc := idling(t, benchOptions{wrap: deaf, fake: runnertest.Options{Programs: map[string]runnertest.Program{
 		"hang": func(ctx context.Context, p *runnertest.Process) int {
 			fmt.Fprintln(p.Stdout, "up")
 			<-ctx.Done()
@@ -196,6 +196,13 @@ func TestExecWhoseUserLeaves(t *testing.T) {
 			t.Fatalf("%s: the process runs on", name)
 		}
 	}
+}
+
+// deaf is a runner whose execs end only when they are closed.
+func deaf(in runner.Runner) runner.Runner {
+	r := rig(in)
+	r.deaf = true
+	return r
 }
 
 type endless struct{}
@@ -249,6 +256,20 @@ func TestTrap40ExecMessages(t *testing.T) {
 	}
 }
 
+func TestTrap40ReceiveErrorKills(t *testing.T) {
+	b, tc := idling(t, benchOptions{wrap: deaf})
+	stream := &recorded{ctx: t.Context(), hangUp: true, in: []*driverpb.ExecTaskStreamingRequest{
+		{Setup: &driverpb.ExecTaskStreamingRequest_Setup{TaskId: tc.ID, Command: []string{"idle"}}},
+	}}
+	done := make(chan error, 1)
+	go func() { done <- b.plugin().ExecTaskStreaming(stream) }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Error("the command runs on")
+	}
+}
+
 // recorded is a stream of which the test holds both ends. Its client sends what
 // is in in and then nothing until it leaves.
 type recorded struct {
@@ -256,11 +277,16 @@ type recorded struct {
 	ctx context.Context
 	in  []*driverpb.ExecTaskStreamingRequest
 	out []*driverpb.ExecTaskStreamingResponse
+	// hangUp fails the receiving side alone, after in.
+	hangUp bool
 }
 
 func (r *recorded) Context() context.Context { return r.ctx }
 
 func (r *recorded) Recv() (*driverpb.ExecTaskStreamingRequest, error) {
+	if len(r.in) == 0 && r.hangUp {
+		return nil, io.ErrUnexpectedEOF
+	}
 	if len(r.in) == 0 {
 		<-r.ctx.Done()
 		return nil, r.ctx.Err()

@@ -98,38 +98,38 @@ func (h *health) current() (*finding, <-chan struct{}) {
 	return h.last, h.next
 }
 
-// ready is a finding with which a task can be started: the last, or a new one
-// where that one is bad. An unhealthy node is a passing trouble.
-func (h *health) ready(ctx context.Context) (finding, error) {
+// ready is a finding with which a task can be started: the last, or a newer one
+// where that one is bad or does not tell enough yet. A node that is unhealthy,
+// or still being examined, is a passing trouble.
+func (h *health) ready(ctx context.Context, enough func(finding) bool) (finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	f, next := h.current()
-	if f == nil || !f.Healthy {
+	good := func() bool { return f != nil && f.Healthy && enough(*f) }
+	if !good() {
 		select {
 		case h.again <- struct{}{}:
 		default:
 		}
-		f = h.await(ctx, next)
+	}
+	for wait := true; wait && !good(); {
+		select {
+		case <-next:
+			f, next = h.current()
+			wait = f == nil || f.Pending
+		case <-ctx.Done():
+			wait = false
+		}
 	}
 	switch {
 	case f == nil:
-		return finding{}, fmt.Errorf("this node has not been examined yet: %w", runner.ErrUnavailable)
+		return finding{}, fmt.Errorf("this node is still being examined: %w", runner.ErrUnavailable)
 	case !f.Healthy:
 		return finding{}, fmt.Errorf("%s: %w", f.Reason, runner.ErrUnavailable)
+	case !enough(*f):
+		return finding{}, fmt.Errorf("the classes of this node are still being probed: %w", runner.ErrUnavailable)
 	}
 	return *f, nil
-}
-
-// await is the finding after the one whose successor next announces, or the
-// last one when none comes in time.
-func (h *health) await(ctx context.Context, next <-chan struct{}) *finding {
-	t := time.NewTimer(askTimeout)
-	defer t.Stop()
-	select {
-	case <-next:
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	f, _ := h.current()
-	return f
 }
 
 // examine asks the runner and counts slots. A backend that cannot be made, or

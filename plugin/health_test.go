@@ -14,6 +14,7 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/basepb"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/hclconf"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/runnertest"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
@@ -103,6 +104,51 @@ func TestTrap19And20Fingerprint(t *testing.T) {
 	b.start("web", args("true"))
 }
 
+// TestPendingProbes: a class that is still being probed is neither there nor
+// missing, and no weaker one is taken in its stead.
+func TestPendingProbes(t *testing.T) {
+	var step atomic.Int32
+	findings := func() runner.Findings {
+		f := runner.Findings{Pending: true, Reason: "probing", Classes: []runner.ClassFinding{{Class: "CC1"}, {Class: "CC2"}}}
+		n := step.Load()
+		if n >= 1 {
+			f.Healthy, f.Classes[0].Works = true, true
+		}
+		if n >= 2 {
+			f.Pending, f.Classes[1].Works = false, true
+		}
+		return f
+	}
+	b := newBench(t, benchOptions{fake: runnertest.Options{Findings: findings}})
+	b.plugin().health.start(b.plugin().life)
+	step.Store(1)
+	c := args("true")
+	c["confinement"] = "CC1"
+	tc, _ := b.start("web", c) // the class it names works: that is enough
+	b.destroy(tc.ID)
+	tc = b.task("web", args("idle"))
+	started := make(chan error, 1)
+	go func() {
+		_, _, err := b.host.StartTask(b.ctx(), tc)
+		started <- err
+	}()
+	calls := len(b.fake.Calls())
+	b.eventually("it is examined again", func() bool { return len(b.fake.Calls()) > calls })
+	select {
+	case err := <-started:
+		t.Fatalf("started while CC2 was unknown: %v", err)
+	default:
+	}
+	step.Store(2)
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	if st, err := b.host.InspectTask(b.ctx(), tc.ID); err != nil || st.Attributes["class"] != "CC2" {
+		t.Errorf("%+v, %v", st, err)
+	}
+	b.destroy(tc.ID)
+}
+
 // TestBackendThatCannotBeMade: the node is unhealthy with the reason, the agent
 // starts all the same, and it is tried again.
 func TestBackendThatCannotBeMade(t *testing.T) {
@@ -160,6 +206,22 @@ func TestTrap21SetConfigDoesNothing(t *testing.T) {
 		if err := call(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestOptionsStayOnceTheyAreInUse: a second SetConfig changes nothing that runs.
+func TestOptionsStayOnceTheyAreInUse(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	b.start("web", args("idle"))
+	data, err := hclconf.Msgpack(configSpec(), map[string]any{"expose_tokens": true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.plugin().SetConfig(t.Context(), &basepb.SetConfigRequest{MsgpackConfig: data}); err != nil {
+		t.Fatal(err)
+	}
+	if h, _ := b.plugin().options(); h.ExposeTokens {
+		t.Error("options changed under running tasks")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,7 +26,7 @@ func (p *Plugin) plan(ctx context.Context, b *Backend, tc *driverpb.TaskConfig) 
 		return plan{}, fmt.Errorf("task %q: %w: %w", tc.GetName(), runner.ErrInvalid, err)
 	}
 	p.health.start(p.life)
-	found, err := p.health.ready(ctx)
+	found, err := p.health.ready(ctx, enoughFor(c))
 	if err != nil {
 		return plan{}, err
 	}
@@ -44,6 +45,16 @@ func (p *Plugin) plan(ctx context.Context, b *Backend, tc *driverpb.TaskConfig) 
 		}
 	}
 	return planTask(tc, c, host, fx)
+}
+
+// enoughFor tells whether a finding says enough to choose a task's class: the
+// one it names works, or there is nothing more to be found out.
+func enoughFor(c TaskConfig) func(finding) bool {
+	return func(f finding) bool {
+		return !f.Pending || slices.ContainsFunc(f.Classes, func(cf runner.ClassFinding) bool {
+			return cf.Works && (cf.Class == c.Confinement || c.Runtime == "runsc" && cf.Class == string(types.CC2))
+		})
+	}
 }
 
 func stageDir(b *Backend, run string) string { return filepath.Join(b.StageRoot, run) }

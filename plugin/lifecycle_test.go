@@ -340,6 +340,39 @@ func TestLeftoversAreCleared(t *testing.T) {
 	b.nothingLeft()
 }
 
+// TestOneIdOneCall: two calls for one id must not both make a sandbox.
+func TestOneIdOneCall(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	entered, goOn := make(chan struct{}), make(chan struct{})
+	b.fake.SetFault(func(_ context.Context, op, _ string) error {
+		if op == "CreateSandbox" {
+			close(entered)
+			<-goOn
+		}
+		return nil
+	})
+	tc := b.task("web", args("idle"))
+	started := make(chan error, 1)
+	go func() {
+		_, _, err := b.host.StartTask(b.ctx(), tc)
+		started <- err
+	}()
+	<-entered
+	if _, _, err := b.host.StartTask(b.ctx(), tc); err == nil || !strings.Contains(err.Error(), "is being started") {
+		t.Errorf("second start: %v", err)
+	}
+	if err := b.host.RecoverTask(b.ctx(), host.TaskHandle{Config: tc}); err == nil || !strings.Contains(err.Error(), "is being started") {
+		t.Errorf("recover: %v", err)
+	}
+	close(goOn)
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	b.fake.SetFault(nil)
+	b.destroy(tc.ID)
+	b.nothingLeft()
+}
+
 func TestNoSlotIsFree(t *testing.T) {
 	b := newBench(t, benchOptions{slots: 1})
 	tc, _ := b.start("a", args("idle"))

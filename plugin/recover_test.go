@@ -44,6 +44,7 @@ func TestI5PluginCrash(t *testing.T) {
 		waiting <- err
 	}()
 	next <- "one"
+	b.eventually("somebody waits", func() bool { return b.waits.Load() == 1 })
 	b.crash()
 	// Trap 16: whoever waited learns that the plugin died, and of no exit.
 	if err := <-waiting; !errors.Is(err, host.ErrPluginGone) {
@@ -218,6 +219,7 @@ func TestTrap16Shutdown(t *testing.T) {
 		_, err := b.host.WaitTask(b.ctx(), tc.ID)
 		waiting <- err
 	}()
+	b.eventually("somebody waits", func() bool { return b.waits.Load() == 1 })
 	p := b.plugin()
 	b.host.Close()
 	if err := <-waiting; err == nil {
@@ -233,6 +235,53 @@ func TestTrap16Shutdown(t *testing.T) {
 	}
 }
 
+// TestTrap27RecoverWaitsForNothing: the log pipes have no reader yet, and an
+// agent's start waits for every recovery.
+func TestTrap27RecoverWaitsForNothing(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	tc, h := b.start("web", args("idle"))
+	b.crash()
+	goOn := make(chan struct{})
+	b.outputs.mu.Lock()
+	b.outputs.slow = goOn
+	b.outputs.mu.Unlock()
+	b.control.mu.Lock()
+	b.control.fail = errors.New("not yet")
+	b.control.mu.Unlock()
+	if err := b.host.RecoverTask(b.ctx(), h); err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	b.control.mu.Lock()
+	b.control.fail = nil
+	b.control.mu.Unlock()
+	b.eventually("the control plane is back", func() bool {
+		b.control.mu.Lock()
+		defer b.control.mu.Unlock()
+		return len(b.control.resumed) == 1
+	})
+	b.destroy(tc.ID)
+	b.nothingLeft()
+}
+
+// TestOldClient: one before 2.0.4, and before 1.7.
+func TestOldClient(t *testing.T) {
+	b := newBench(t, benchOptions{legacy: true})
+	tc, h := b.start("web", args("exit", "3"))
+	if r := b.wait(tc.ID); r.ExitCode != 3 {
+		t.Errorf("exit: %+v", r)
+	}
+	b.crash()
+	if err := b.host.RecoverTask(b.ctx(), h.Persisted()); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.wait(tc.ID); r.ExitCode != 3 {
+		t.Errorf("exit after recovery: %+v", r)
+	}
+	b.destroy(tc.ID)
+	b.nothingLeft()
+}
+
 func TestWaitLeavesWithItsCaller(t *testing.T) {
 	b := newBench(t, benchOptions{})
 	tc, _ := b.start("web", args("idle"))
@@ -242,6 +291,7 @@ func TestWaitLeavesWithItsCaller(t *testing.T) {
 		_, err := b.host.WaitTask(ctx, tc.ID)
 		left <- err
 	}()
+	b.eventually("somebody waits", func() bool { return b.waits.Load() == 1 })
 	leave()
 	if err := <-left; err == nil {
 		t.Error("a wait whose caller left has a result")

@@ -196,6 +196,26 @@ func TestI7FiveMistakes(t *testing.T) {
 	}
 }
 
+// TestJobsAreTaken: every task of the jobs and examples of this repository is
+// taken as it stands, but for the one that is there to be refused.
+func TestJobsAreTaken(t *testing.T) {
+	var files []string
+	for _, p := range []string{"../jobs/*.nomad.hcl", "../examples/*/*.nomad.hcl"} {
+		found, err := filepath.Glob(p)
+		if err != nil || len(found) == 0 {
+			t.Fatal(p, err)
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
+		tc := clientTask(t, file)
+		_, err := planTask(tc, decodeTask(t, tc), closedHost, node)
+		if refused := err != nil; refused != strings.Contains(file, "mistakes") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
 // TestI3SecretsStayOut: no value of a token or of an option that may hold a
 // password is in a plan, a state or a refusal.
 func TestI3SecretsStayOut(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire"
@@ -22,8 +21,8 @@ const (
 )
 
 // WaitTask answers when the task has exited. It never answers anything else:
-// when the client leaves or the plugin ends nothing is known of the task, and
-// that is what the error says.
+// when the client leaves or the plugin ends, either of which ends ctx, nothing
+// is known of the task, and that is what the error says.
 func (p *Plugin) WaitTask(ctx context.Context, r *driverpb.WaitTaskRequest) (*driverpb.WaitTaskResponse, error) {
 	t, ok := p.tasks.get(TaskID(r.GetTaskId()))
 	if !ok {
@@ -33,8 +32,6 @@ func (p *Plugin) WaitTask(ctx context.Context, r *driverpb.WaitTaskRequest) (*dr
 	case <-t.done:
 	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()
-	case <-p.life.Done():
-		return nil, status.Error(codes.Canceled, "the plugin is shutting down; the task goes on")
 	}
 	o, _ := t.exit()
 	return &driverpb.WaitTaskResponse{Result: o.result(), Err: o.Err}, nil

@@ -26,6 +26,7 @@ type rigged struct {
 	wait   func(ctx context.Context, ref string) (int, error)
 	exit   func(ctx context.Context, ref string) (runner.Exit, error)
 	status func(ctx context.Context, ref string) (runner.Status, error)
+	deaf   bool // execs do not end with their context
 }
 
 func rig(r runner.Runner) *rigged {
@@ -52,6 +53,13 @@ func (r *rigged) AgentStatus(ctx context.Context, ref, id string) (runner.Status
 		return r.status(ctx, ref)
 	}
 	return r.Runner.AgentStatus(ctx, ref, id)
+}
+
+func (r *rigged) ExecStream(ctx context.Context, ref string, spec runner.ExecSpec) (*runner.ExecSession, error) {
+	if r.deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
+	return r.Runner.ExecStream(ctx, ref, spec)
 }
 
 func TestExits(t *testing.T) {

@@ -1,0 +1,278 @@
+package plugin
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/control"
+	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+)
+
+// testControl is the real control plane, with a way to fail and one to make a
+// sidecar's decision arrive.
+type testControl struct {
+	t *testing.T
+	*control.Server
+
+	mu      sync.Mutex
+	heard   map[uuid.UUID]func(egress.DecisionLog)
+	resumed []uuid.UUID
+	fail    error // of Prepare and Resume
+}
+
+func newTestControl(t *testing.T) *testControl {
+	t.Helper()
+	// A socket's path is short, so the test's own long folder will not do.
+	dir, err := os.MkdirTemp("", "wd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := datadir.Open(filepath.Join(dir, "d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &testControl{t: t, heard: map[uuid.UUID]func(egress.DecisionLog){}}
+	c.Server = control.New(control.Options{Dir: d, Log: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() {
+		c.Shutdown()
+		if err := errors.Join(os.RemoveAll(d.RunRoot()), d.RemoveRunRoot(), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func (c *testControl) Prepare(r control.Run) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fail != nil {
+		return c.fail
+	}
+	c.heard[r.ID] = r.OnDecision
+	return c.Server.Prepare(r)
+}
+
+func (c *testControl) Resume(ctx context.Context, r control.Run) (egress.Endpoint, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fail != nil {
+		return egress.Endpoint{}, c.fail
+	}
+	c.heard[r.ID] = r.OnDecision
+	c.resumed = append(c.resumed, r.ID)
+	return c.Server.Resume(ctx, r)
+}
+
+// post makes a decision of a run's sidecar arrive, as far as tasks hear of it.
+func (c *testControl) post(run uuid.UUID, d egress.DecisionLog) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heard[run](d)
+}
+
+// fakeOutputs keeps what main processes print in memory.
+type fakeOutputs struct {
+	mu    sync.Mutex
+	runs  map[string]*fakeOutput
+	lost  int64         // reported by Resume
+	again int           // how often a run was resumed
+	stuck chan struct{} // when set, nothing is delivered until it is closed
+	slow  chan struct{} // when set, Resume waits for it
+}
+
+type fakeOutput struct {
+	mu   sync.Mutex
+	text [3]strings.Builder // by stream number
+	conn net.Conn
+	done chan struct{}
+	died chan struct{} // closed when what carries it has died
+}
+
+func newFakeOutputs() *fakeOutputs { return &fakeOutputs{runs: map[string]*fakeOutput{}} }
+
+func (o *fakeOutputs) Sink(t keeper.Task) runner.OutputSink { return fakeSink{o, t.ID} }
+
+type fakeSink struct {
+	to *fakeOutputs
+	id string
+}
+
+func (s fakeSink) Follow(_ context.Context, _ string, out runner.OutputStream) error {
+	s.to.follow(s.id, out)
+	return nil
+}
+
+func (o *fakeOutputs) follow(id string, s runner.OutputStream) {
+	out := &fakeOutput{conn: s.Conn, done: make(chan struct{}), died: make(chan struct{})}
+	o.mu.Lock()
+	if before := o.runs[id]; before != nil {
+		before.mu.Lock()
+		defer before.mu.Unlock()
+		for i := range out.text {
+			out.text[i].WriteString(before.text[i].String())
+		}
+	}
+	o.runs[id] = out
+	o.mu.Unlock()
+	go func() {
+		defer close(out.done)
+		defer s.Conn.Close()
+		out.copy(s.Conn, s.Framed)
+	}()
+}
+
+func (o *fakeOutput) copy(from io.Reader, framed bool) {
+	head := make([]byte, 8)
+	for {
+		stream, n := byte(1), uint32(1)
+		if framed {
+			if _, err := io.ReadFull(from, head); err != nil {
+				return
+			}
+			stream, n = head[0], binary.BigEndian.Uint32(head[4:])
+		}
+		buf := make([]byte, n)
+		if _, err := io.ReadFull(from, buf); err != nil {
+			return
+		}
+		o.mu.Lock()
+		o.text[stream].Write(buf)
+		o.mu.Unlock()
+	}
+}
+
+// die is the death of a keeper: what it carried stops.
+func (o *fakeOutputs) die() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, out := range o.runs {
+		out.conn.Close()
+		close(out.died)
+	}
+}
+
+func (o *fakeOutput) isDead() bool {
+	select {
+	case <-o.died:
+		return true
+	default:
+		return false
+	}
+}
+
+func (o *fakeOutputs) Wait(ctx context.Context, id string) (keeper.Status, error) {
+	o.mu.Lock()
+	out, stuck := o.runs[id], o.stuck
+	o.mu.Unlock()
+	if out == nil {
+		return keeper.Status{State: keeper.Unknown}, nil
+	}
+	done := out.done
+	if stuck != nil {
+		select {
+		case <-stuck:
+		case <-ctx.Done():
+			return keeper.Status{}, ctx.Err()
+		}
+	}
+	if out.isDead() {
+		return keeper.Status{}, keeper.ErrGone
+	}
+	select {
+	case <-out.died:
+		return keeper.Status{}, keeper.ErrGone
+	case <-done:
+		return keeper.Status{State: keeper.Ended}, nil
+	case <-ctx.Done():
+		return keeper.Status{}, ctx.Err()
+	}
+}
+
+func (o *fakeOutputs) Resume(ctx context.Context, t keeper.Task, ref string, alive bool, from runner.OutputReader) (int64, error) {
+	o.mu.Lock()
+	slow := o.slow
+	o.mu.Unlock()
+	if slow != nil {
+		<-slow
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.again++
+	if out := o.runs[t.ID]; out != nil && !out.isDead() {
+		return o.lost, nil // it is carried all the while
+	}
+	if !alive {
+		out := &fakeOutput{done: make(chan struct{}), died: make(chan struct{})}
+		for i, stream := range []string{"", "stdout", "stderr"} {
+			if stream == "" {
+				continue
+			}
+			r, err := from.ReadLog(ctx, ref, stream)
+			if err != nil {
+				return 0, err
+			}
+			b, _ := io.ReadAll(r)
+			out.text[i].Write(b)
+		}
+		close(out.done)
+		o.runs[t.ID] = out
+		return o.lost, nil
+	}
+	s, err := from.AttachOutput(ctx, ref)
+	if err != nil {
+		return 0, err
+	}
+	o.mu.Unlock()
+	o.follow(t.ID, s)
+	o.mu.Lock()
+	return o.lost, nil
+}
+
+func (o *fakeOutputs) resumed() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.again
+}
+
+func (o *fakeOutputs) Finish(_ context.Context, t keeper.Task, _ time.Duration) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.runs, t.ID)
+	return nil
+}
+
+func (o *fakeOutputs) known() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Keys(o.runs))
+}
+
+// printed is what a task's main process has printed so far.
+func (o *fakeOutputs) printed(id string) (stdout, stderr string) {
+	o.mu.Lock()
+	out := o.runs[RunID(TaskID(id)).String()]
+	o.mu.Unlock()
+	if out == nil {
+		return "", ""
+	}
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	return out.text[1].String(), out.text[2].String()
+}
