@@ -103,8 +103,8 @@ func hostConfig(c Config) (HostConfig, error) {
 }
 
 func pools(f *faults, c Config) (subnets, egressPool netip.Prefix) {
-	subnets = pool(f, "subnet_pool", c.SubnetPool)
-	egressPool = pool(f, "egress_subnet_pool", c.EgressSubnetPool)
+	subnets = pool(f, "subnet_pool", c.SubnetPool, 29)
+	egressPool = pool(f, "egress_subnet_pool", c.EgressSubnetPool, 22)
 	a, b := subnets, egressPool
 	if !a.IsValid() {
 		a = defaultSubnetPool
@@ -118,15 +118,16 @@ func pools(f *faults, c Config) (subnets, egressPool netip.Prefix) {
 	return subnets, egressPool
 }
 
-// pool reads one range; the smallest that can be cut into networks is a /29.
-func pool(f *faults, name, text string) netip.Prefix {
+// pool reads one range. The smallest that will do is one network: a /29 for a
+// run, a /22 for the sidecars of all.
+func pool(f *faults, name, text string, smallest int) netip.Prefix {
 	if text == "" {
 		return netip.Prefix{}
 	}
 	p, err := netip.ParsePrefix(text)
 	switch {
-	case err != nil, !p.Addr().Is4(), p.Masked() != p, p.Bits() > 29, p.Bits() < 8:
-		f.add(name, text, "want an IPv4 range from /8 to /29 in CIDR notation, by its first address", `for instance "10.213.0.0/16"`)
+	case err != nil, !p.Addr().Is4(), p.Masked() != p, p.Bits() > smallest, p.Bits() < 8:
+		f.add(name, text, fmt.Sprintf("want an IPv4 range from /8 to /%d in CIDR notation, by its first address", smallest), `for instance "10.213.0.0/16"`)
 		return netip.Prefix{}
 	}
 	return p

@@ -46,7 +46,7 @@ func TestOptionsOfAll(t *testing.T) {
 		"data_dir":           "/srv/wardyn",
 		"endpoint":           "unix:///run/docker.sock",
 		"subnet_pool":        "10.99.0.0/20",
-		"egress_subnet_pool": "10.98.0.0/24",
+		"egress_subnet_pool": "10.98.0.0/22",
 		// An agent's file has a block as a list of maps.
 		"private_hosts":    []any{map[string]any{"Artifacts.corp.example.": []any{"10.1.0.0/16", "10.2.3.4"}}, map[string]any{"git.corp.example": "fd00:1::/64"}},
 		"allow_domains":    []any{"*.com", "db.example.org:5432+tcp"},
@@ -66,7 +66,7 @@ func TestOptionsOfAll(t *testing.T) {
 	}
 	want := HostConfig{
 		DataDir: "/srv/wardyn", Endpoint: "unix:///run/docker.sock",
-		SubnetPool: netip.MustParsePrefix("10.99.0.0/20"), EgressPool: netip.MustParsePrefix("10.98.0.0/24"),
+		SubnetPool: netip.MustParsePrefix("10.99.0.0/20"), EgressPool: netip.MustParsePrefix("10.98.0.0/22"),
 		PrivateHosts: map[string]egress.PrivateHost{
 			"artifacts.corp.example": {Prefixes: []string{"10.1.0.0/16"}, Addresses: []string{"10.2.3.4"}},
 			"git.corp.example":       {Prefixes: []string{"fd00:1::/64"}},
@@ -107,10 +107,11 @@ func TestI7EveryFaultOfTheOptions(t *testing.T) {
 		{map[string]any{"endpoint": "tcp://10.0.0.1:2375"}, "on this node"},
 		{map[string]any{"endpoint": "unix://relative"}, "on this node"},
 		{map[string]any{"subnet_pool": "10.0.0.1/16"}, "CIDR"},
-		{map[string]any{"subnet_pool": "10.0.0.0/30"}, "CIDR"},
+		{map[string]any{"subnet_pool": "10.0.0.0/30"}, "/29"},
+		{map[string]any{"egress_subnet_pool": "10.0.0.0/23"}, "/22"},
 		{map[string]any{"subnet_pool": "fd00::/64"}, "CIDR"},
 		{map[string]any{"subnet_pool": "10.214.0.0/24"}, "overlaps"},
-		{map[string]any{"egress_subnet_pool": "10.213.9.0/24"}, "overlaps"},
+		{map[string]any{"egress_subnet_pool": "10.213.8.0/22"}, "overlaps"},
 		{map[string]any{"private_hosts": "x"}, "block or a map"},
 		{map[string]any{"private_hosts": map[string]any{"*.corp": []any{"10.0.0.0/8"}}}, "exact name"},
 		{map[string]any{"private_hosts": map[string]any{"10.0.0.1": []any{"10.0.0.0/8"}}}, "exact name"},
