@@ -2,111 +2,183 @@ package seam
 
 import (
 	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
-func TestK8Cut(t *testing.T) {
-	long := numbered(1, 2000) // about 9 KB
-	tail := func(b []byte) []byte { return b[max(0, len(b)-4096):] }
-	for _, c := range []struct {
-		name      string
-		delivered int64
-		tail, log []byte
-		at        int
-		lost      int64
-	}{
-		{"nothing delivered", 0, nil, []byte("abc"), 0, 0},
-		{"nothing delivered, nothing there", 0, nil, nil, 0, 0},
-		{"all delivered", 3, []byte("abc"), []byte("abc"), 3, 0},
-		{"some delivered", 2, []byte("ab"), []byte("abcd"), 2, 0},
-		{"repetitive, intact", 4, []byte("xxxx"), []byte("xxxxxx"), 4, 0},
-		{"longer than the tail", 8000, tail(long[:8000]), long, 8000, 0},
-		{"head rotated away", 8000, tail(long[:8000]), long[2000:], 6000, 0},
-		{"rotated into the tail", 8000, tail(long[:8000]), long[6000:], 2000, 0},
-		{"rotated past it", 5000, tail(long[:5000]), long[6000:], 0, Unknown},
-		{"log lags behind", 8000, tail(long[:8000]), long[:7000], 7000, 0},
-		{"log is empty", 8000, tail(long[:8000]), nil, 0, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			at, lost := Cut(c.delivered, c.tail, c.log)
-			if at != c.at || lost != c.lost {
-				t.Errorf("Cut = %d, %d; want %d, %d", at, lost, c.at, c.lost)
-			}
-		})
+// numbered is n lines, each its own.
+func numbered(n int) []byte {
+	var b bytes.Buffer
+	for i := range n {
+		fmt.Fprintf(&b, "line %07d of the output\n", i)
 	}
+	return b.Bytes()
 }
 
-func TestK8Skip(t *testing.T) {
-	for _, c := range []struct {
-		log, live string
-		want      int
-	}{
-		{"", "", 0},
-		{"abc", "", 0},
-		{"", "the quick brown fox", 0},
-		{"a fox", "fox and the hare ran", 0}, // three bytes are chance
-		{"said the quick brown fox", "the quick brown fox jumps", 19},
-		{"said the quick brown", "the quick brown fox jumps", 0}, // 15 bytes
-		{"a the quick brown fox and", "the quick brown fox", 23}, // the log is ahead of the attach
-		{"the quick brown fox", "the quick brown fox", 19},
-		{"xyxyxyxyxyxyxyxyxyxy", "xyxyxyxyxyxyxyxyxyxyxyxy", 20},
+func tailOf(p []byte) []byte { return p[max(0, len(p)-4096):] }
+
+// deliver is what a reader gets after stream[:d] when the log holds
+// stream[head:end] and the connection brings stream[from:], of which sample
+// bytes have come when the log has been read.
+func deliver(t *testing.T, stream []byte, d, head, end, from, sample int) ([]byte, Log) {
+	t.Helper()
+	var spool bytes.Buffer
+	l, err := Read(iotest.OneByteReader(bytes.NewReader(stream[head:end])), &spool, Position{int64(d), tailOf(stream[:d])})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gap := spool.Bytes()[l.Start:]
+	live := stream[from:]
+	k := Overlap(gap, live[:min(sample, len(live))], int64(sample))
+	return append(bytes.Clone(gap), live[k:]...), l
+}
+
+func TestK8SeamOfDistinctLines(t *testing.T) {
+	s := numbered(4000)
+	const line = 27
+	for name, c := range map[string]struct{ d, head, end, from, sample int }{
+		"nothing delivered":                  {0, 0, 30000, 20000, 20000},
+		"log and connection meet exactly":    {5000, 0, 20000, 20000, 500},
+		"connection has brought nothing yet": {5000, 0, 20000, 20000, 0},
+		"sample ends within the overlap":     {5000, 0, 60000, 20000, 500},
+		"log ends within the sample":         {5000, 0, 20500, 20000, 9000},
+		"log ends in a line":                 {5000, 0, 20011, 19995, 9000},
+		"delivered within a line":            {5013, 0, 20500, 20000, 9000},
+		"cut before a newline":               {line*200 - 1, 0, line * 500, line*400 - 1, 6000},
+		"no gap at all":                      {20000, 0, 25000, 20000, 9000},
+		"log behind what was delivered":      {20013, 0, 20007, 20013, 9000},
+		"delivered less than a tail":         {100, 0, 20000, 10000, 9000},
+		"head rotated away":                  {9000, 3000, 60000, 40000, 9000},
+		"head rotated away, tail just there": {9000, 9000 - 4096, 60000, 40000, 9000},
 	} {
-		if got := Skip([]byte(c.log), []byte(c.live)); got != c.want {
-			t.Errorf("Skip(%q, %q) = %d, want %d", c.log, c.live, got, c.want)
+		got, l := deliver(t, s, c.d, c.head, c.end, c.from, c.sample)
+		if !l.Found || !bytes.Equal(got, s[c.d:]) {
+			t.Errorf("%s: found %v, %d bytes, want %d", name, l.Found, len(got), len(s)-c.d)
 		}
 	}
 }
 
-// A copy that is interrupted anywhere and joined again is the stream, whole.
-// Lines are numbered: with output that repeats itself no join can be certain.
-func FuzzK8Join(f *testing.F) {
-	f.Add(uint16(3), uint16(7), uint16(3), uint16(0), uint16(5))
-	f.Add(uint16(3000), uint16(9000), uint16(500), uint16(4000), uint16(900))
-	f.Fuzz(func(t *testing.T, lines, delivered, inLog, head, seen uint16) {
-		// Of stream, delivered bytes went out before the keeper died. The log
-		// holds it from head to where it was read, which is inLog bytes after
-		// the new attach; of the live stream, seen bytes have arrived by then.
-		stream := numbered(1, int(lines)%5000+1)
-		d := int(delivered) % (len(stream) + 1)
-		attach := d + (len(stream)-d)/2
-		end := attach + int(inLog)%(len(stream)-attach+1)
-		h := int(head) % (d + 1)
-		log, live := stream[h:end], stream[attach:]
-		tail := stream[max(0, d-4096):d]
+func TestK8TailRotatedAway(t *testing.T) {
+	s := numbered(4000)
+	got, l := deliver(t, s, 9000, 9000-4095, 60000, 40000, 9000)
+	if l.Found || l.Start != 0 || !bytes.Equal(got, s[9000-4095:]) {
+		t.Errorf("%+v, %d bytes", l, len(got))
+	}
+}
 
-		at, lost := Cut(int64(d), tail, log)
-		if held := d - h; lost != 0 && held >= min(len(tail), minOverlap) && held > 0 {
-			t.Fatalf("lost, although the log holds %d delivered bytes", held)
+func TestUnfinishedLineIsNotLost(t *testing.T) {
+	s := append(numbered(400), "login: "...)
+	for _, head := range []int{0, 3000} { // intact, and rotated
+		l, err := Read(bytes.NewReader(s[head:len(s)-7]), io.Discard, Position{int64(len(s)), tailOf(s)})
+		if want := int64(len(s) - 7 - head); err != nil || !l.Found || l.Ahead != 7 || l.Start != want || l.Size != want {
+			t.Errorf("head %d: %+v, %v", head, l, err)
 		}
-		if lost != 0 || h > 0 && d-h < min(len(tail), minOverlap) {
+	}
+}
+
+// TestRepeatedLines: what a stream of equal lines leaves open is decided for
+// delivering twice, and by the bound on the overlap.
+func TestRepeatedLines(t *testing.T) {
+	s := []byte(strings.Repeat("tick\n", 4000))
+	for name, c := range map[string]struct{ d, head, end, from, sample, want int }{
+		"quiet: nothing received":  {5000, 0, 10000, 10000, 0, 15000},
+		"one line in both":         {5000, 0, 10000, 9995, 5, 15000},
+		"log intact, many in both": {5000, 0, 10000, 9000, 1000, 15500}, // half of them twice
+	} {
+		if got, _ := deliver(t, s, c.d, c.head, c.end, c.from, c.sample); len(got) != c.want {
+			t.Errorf("%s: %d bytes, want %d", name, len(got), c.want)
+		}
+	}
+	// Printed after the log had been read: not an overlap.
+	if k := Overlap(s[:100], s[:5], 0); k != 0 {
+		t.Errorf("overlap %d of lines received later, want 0", k)
+	}
+}
+
+func TestOverlapByContentAlone(t *testing.T) {
+	s := numbered(400)
+	if k := Overlap(s[:1000], s[500:2000], 0); k != 500 {
+		t.Errorf("clear content: %d, want 500", k)
+	}
+	if k := Overlap([]byte("a\nb\n"), []byte("b\nc\n"), 0); k != 0 {
+		t.Errorf("two bytes in common beyond the bound: %d, want 0", k)
+	}
+	if k := Overlap([]byte("a\nb\n"), []byte("b\nc\n"), 4); k != 2 {
+		t.Errorf("two bytes in common within it: %d, want 2", k)
+	}
+	if k := Overlap(s[:1000], []byte("\n"+string(s[5000:6000])), 1001); k > 1 {
+		t.Errorf("nothing in common: %d", k)
+	}
+}
+
+func TestBytesThatAreNotText(t *testing.T) {
+	s := []byte(strings.Repeat("äöü\xff-€\n", 900) + string(numbered(300)))
+	inLog := bytes.ReplaceAll(s, []byte("\xff"), []byte("\uFFFD"))
+	for d := 9000; d < 9011; d++ { // cuts characters at each of their bytes
+		l, err := Read(bytes.NewReader(inLog), io.Discard, Position{int64(d), tailOf(s[:d])})
+		if err != nil || !l.Found || l.Start == 0 {
+			t.Fatalf("at %d: %+v, %v", d, l, err)
+		}
+	}
+}
+
+func TestReadErrorsArePassedOn(t *testing.T) {
+	if _, err := Read(iotest.ErrReader(io.ErrUnexpectedEOF), io.Discard, Position{}); err != io.ErrUnexpectedEOF {
+		t.Errorf("reader: %v", err)
+	}
+	if _, err := Read(strings.NewReader("x"), failing{}, Position{}); err != io.ErrShortWrite {
+		t.Errorf("spool: %v", err)
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+// FuzzSeam: whatever was cut where, a stream of distinct lines comes out whole.
+func FuzzSeam(f *testing.F) {
+	f.Add(uint64(1), uint16(5000), uint16(0), uint16(500), uint16(1000), uint16(64))
+	f.Fuzz(func(t *testing.T, seed uint64, d, head, gap, over, sample uint16) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var b bytes.Buffer
+		for i := 0; b.Len() < 200000; i++ {
+			fmt.Fprintf(&b, "%d %x\n", i, []byte(fmt.Sprint(r.Uint64()))[:r.IntN(15)])
+		}
+		s := b.Bytes()
+		h := min(int(head), max(0, int(d)-4096))
+		from := int(d) + int(gap)
+		end := from + int(over)
+		// A sample too short to be told by its content is what the caller
+		// waits out; it knows how much had come.
+		got, l := deliver(t, s, int(d), h, end, from, int(sample))
+		if int(sample) < int(over) && sample < 2*clearFrom {
 			return
 		}
-		skip := Skip(log[at:], live[:int(seen)%(len(live)+1)])
-		if int(seen)%(len(live)+1) < minSkip || end-attach < minSkip {
-			skip = end - attach // too little to be certain: a few bytes come again
-		}
-		got := append(append(append([]byte(nil), stream[:d]...), log[at:]...), live[skip:]...)
-		if !bytes.Equal(got, stream) {
-			t.Fatalf("joined to %d bytes, want %d", len(got), len(stream))
+		if !l.Found || !bytes.Equal(got, s[d:]) {
+			t.Fatalf("found %v, %d bytes, want %d", l.Found, len(got), len(s)-int(d))
 		}
 	})
 }
 
-func numbered(from, to int) []byte {
-	var b strings.Builder
-	for i := from; i <= to; i++ {
-		b.WriteString("line ")
-		b.WriteString(strings.Repeat("0", 5-len(itoa(i))) + itoa(i))
-		b.WriteByte('\n')
-	}
-	return []byte(b.String())
-}
-
-func itoa(i int) string {
-	var b []byte
-	for ; i > 0; i /= 10 {
-		b = append([]byte{byte('0' + i%10)}, b...)
-	}
-	return string(b)
+// FuzzAnything: no input makes it panic, point outside, or disagree with itself.
+func FuzzAnything(f *testing.F) {
+	f.Add([]byte("abab"), []byte("ab"), []byte("abx"), int64(4), int64(2))
+	f.Fuzz(func(t *testing.T, log, tail, attach []byte, delivered, received int64) {
+		l, err := Read(bytes.NewReader(log), io.Discard, Position{max(delivered, 0), tail})
+		if err != nil || l.Start < 0 || l.Start > l.Size || l.Size != int64(len(log)) || l.Ahead < 0 {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		k := Overlap(log, attach, received)
+		if k < 0 || k > int64(len(log)) {
+			t.Fatalf("overlap %d of %d", k, len(log))
+		}
+		n := min(k, int64(len(attach)))
+		if at := int64(len(log)) - k; !bytes.Equal(log[at:at+n], attach[:n]) {
+			t.Fatalf("overlap %d does not match", k)
+		}
+	})
 }
