@@ -31,10 +31,12 @@ func (p *Plugin) plan(ctx context.Context, b *Backend, tc *driverpb.TaskConfig) 
 		return plan{}, err
 	}
 	host, comp := p.options()
+	dirs := taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}
 	fx := facts{
 		CPUs: runtime.NumCPU(), TotalMHz: comp.MHz, MemoryMiB: memoryMiB(),
 		StageDir: stageDir(b, RunID(TaskID(tc.GetId())).String()),
-		Sockets:  sockets(taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}),
+		Sockets:  sockets(dirs),
+		Secrets:  holdsFiles(dirs.Secrets()),
 		Why:      map[types.ConfinementClass]string{},
 	}
 	for _, cf := range found.Classes {
@@ -64,17 +66,25 @@ func stageDir(b *Backend, run string) string { return filepath.Join(b.StageRoot,
 func sockets(d taskpath.Dirs) []string {
 	var out []string
 	for dir, inside := range map[string]string{d.Secrets(): "/secrets", filepath.Join(d.Shared(), "tmp"): "/alloc/tmp"} {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			continue // not there is nothing to cover
-		}
-		for _, e := range entries {
+		for _, e := range entries(dir) {
 			if e.Type()&os.ModeSocket != 0 {
 				out = append(out, path.Join(inside, e.Name()))
 			}
 		}
 	}
+	slices.Sort(out)
 	return out
+}
+
+// entries lists a folder. What is not there has nothing in it.
+func entries(dir string) []os.DirEntry {
+	list, _ := os.ReadDir(dir)
+	return list
+}
+
+// holdsFiles reports whether a folder has anything in it but sockets.
+func holdsFiles(dir string) bool {
+	return slices.ContainsFunc(entries(dir), func(e os.DirEntry) bool { return e.Type()&os.ModeSocket == 0 })
 }
 
 // launch makes what the plan says and looks after it from then on. On an error

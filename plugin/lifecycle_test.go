@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/runnertest"
@@ -192,6 +194,40 @@ func TestK31StagedVolumes(t *testing.T) {
 		t.Errorf("a source behind a link: %v", err)
 	}
 	b.nothingLeft()
+}
+
+// TestK32Sockets: what would answer a connect is found, and nothing else.
+func TestK32Sockets(t *testing.T) {
+	dir, err := os.MkdirTemp("", "wd") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	d := taskpath.Dirs{Alloc: dir, Name: "t"}
+	if got := sockets(d); len(got) > 0 || holdsFiles(d.Secrets()) {
+		t.Errorf("in nothing: %v", got)
+	}
+	for _, p := range []string{d.Secrets(), filepath.Join(d.Shared(), "tmp")} {
+		if err := os.MkdirAll(p, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range []string{filepath.Join(d.Secrets(), "api.sock"), filepath.Join(d.Shared(), "tmp", "c.sock")} {
+		l, err := net.Listen("unix", p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+	}
+	if holdsFiles(d.Secrets()) {
+		t.Error("a socket counts as a file")
+	}
+	if err := os.WriteFile(filepath.Join(d.Secrets(), "key"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := sockets(d); !slices.Equal(got, []string{"/alloc/tmp/c.sock", "/secrets/api.sock"}) || !holdsFiles(d.Secrets()) {
+		t.Errorf("got %v", got)
+	}
 }
 
 func TestStopSignalsThenKills(t *testing.T) {

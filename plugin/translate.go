@@ -30,6 +30,8 @@ type facts struct {
 	// Sockets are sockets of Nomad's in the task's folders, by the path they
 	// would have in the sandbox.
 	Sockets []string
+	// Secrets: something was rendered into the task's secrets folder.
+	Secrets bool
 }
 
 // plan is one task, ready to be handed down.
@@ -84,6 +86,9 @@ func chooseClass(asked types.ConfinementClass, h HostConfig, fx facts, f *faults
 // translate builds the value that is handed down. Nothing is judged here.
 func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementClass, h HostConfig, fx facts) plan {
 	run := RunID(TaskID(t.GetId()))
+	if fx.Secrets && !a.Secrets {
+		a.note("The task's secrets folder holds files and is not mounted; mount_secrets = true mounts it, if the operator allows it (plugin option allow_secrets_dir)")
+	}
 	mounts, stage := mountsOf(t, a, g, fx)
 	return plan{
 		Run: run,

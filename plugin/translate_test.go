@@ -36,6 +36,7 @@ var (
 		Classes: []types.ConfinementClass{types.CC1, types.CC2},
 		Why:     map[types.ConfinementClass]string{types.CC3: "no Kata runtime is registered"},
 		Sockets: []string{"/alloc/tmp/consul_grpc.sock", "/secrets/api.sock"},
+		Secrets: true,
 	}
 )
 
