@@ -15,13 +15,16 @@ cleanup() {
 }
 trap cleanup EXIT
 
+ours() { docker ps -aq --filter label=wardyn.managed; docker network ls -q --filter label=wardyn.managed; }
+
 scripts/image.sh "$image"
+ours | sort >"$work/before"
 
 # What the sandbox may reach: a file server on the gateway address of the
 # egress network, which exists as soon as the driver has made that network.
 mkdir "$work/www"
 echo 'hello from the artifact host' >"$work/www/greeting.txt"
-(until busybox httpd -f -p 10.214.252.1:8080 -h "$work/www" 2>/dev/null; do sleep 0.1; done) &
+(until busybox httpd -f -p 10.214.252.1:8080 -h "$work/www"; do sleep 0.1; done) >/dev/null 2>&1 &
 server=$!
 
 cat >"$work/plugin.hcl" <<'HCL'
@@ -32,15 +35,18 @@ private_hosts {
 }
 HCL
 
+# The second time the decision log is printed as it stands in the file.
 for class in CC1 CC2; do
+  raw=
+  [ "$class" = CC1 ] || raw=-json
   printf '\n===== %s: bin/nomad-driver-wardyn run jobs/hello.nomad.hcl =====\n' "$class"
   code=0
-  bin/nomad-driver-wardyn run -plugin-config "$work/plugin.hcl" -decisions \
+  bin/nomad-driver-wardyn run -plugin-config "$work/plugin.hcl" -decisions $raw \
     -var "image=$image" -var "class=$class" -var linger=60 -exec hello jobs/hello.nomad.hcl -- \
     sh -c 'until [ -e /local/done ]; do sleep 0.1; done; echo "exec: in the same sandbox, as $(id -un)"; exit 3' || code=$?
   echo "exec's exit code, passed through: $code"
   [ "$code" = 3 ] || { echo "demo: expected 3" >&2; exit 1; }
 done
 
-printf '\nLeft on the engine: '
-docker ps -aq --filter label=wardyn.managed | wc -l
+printf '\nContainers and networks left on the engine: '
+ours | sort | comm -13 "$work/before" - | wc -l
