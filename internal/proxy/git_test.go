@@ -240,7 +240,9 @@ func TestE103RotatedTokenIsMintedOnceMore(t *testing.T) {
 	if r, _ := g.exchange(t, get); r.StatusCode != 200 || g.control.mints != 2 {
 		t.Errorf("%s, minted %d times", r.Status, g.control.mints)
 	}
+	g.control.mu.Lock()
 	g.control.fail = true
+	g.control.mu.Unlock()
 	g.mu.Lock()
 	g.token = "never"
 	g.mu.Unlock()

@@ -64,17 +64,18 @@ func (c *corporate) serve(conn net.Conn) {
 	c.mu.Lock()
 	c.lines = append(c.lines, req.Method+" "+req.RequestURI)
 	c.auth = append(c.auth, req.Header.Get("Proxy-Authorization"))
+	status := c.status
 	c.mu.Unlock()
 	if c.silent {
 		io.Copy(io.Discard, br)
 		return
 	}
 	if req.Method != "CONNECT" {
-		fmt.Fprintf(conn, "HTTP/1.1 %d X\r\nContent-Length: 2\r\n\r\nok", c.status)
+		fmt.Fprintf(conn, "HTTP/1.1 %d X\r\nContent-Length: 2\r\n\r\nok", status)
 		return
 	}
-	fmt.Fprintf(conn, "HTTP/1.1 %d X\r\n\r\n%s", c.status, c.early)
-	if c.status != 200 {
+	fmt.Fprintf(conn, "HTTP/1.1 %d X\r\n\r\n%s", status, c.early)
+	if status != 200 {
 		return
 	}
 	up, err := net.Dial("tcp", c.origin)
@@ -178,7 +179,9 @@ func TestUpstreamProxyRefuses(t *testing.T) {
 	c := newCorporate(t, "")
 	b := viaCorporate(t, types.RunPolicySpec{AllowedDomains: []string{"a.test"}}, egress.NodeConfig{}, c)
 	for _, status := range []int{403, 407} {
+		c.mu.Lock()
 		c.status = status
+		c.mu.Unlock()
 		for _, send := range []string{"CONNECT a.test:443 HTTP/1.1\r\n\r\n", "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"} {
 			resp, body := b.exchange(t, send)
 			if status == 403 && strings.HasPrefix(send, "GET") {

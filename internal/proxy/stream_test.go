@@ -471,3 +471,38 @@ func TestE52ServerSpeaksFirstOnRawEntry(t *testing.T) {
 		t.Errorf("got %q, %v", line, err)
 	}
 }
+
+// TestManyClientsShareThePool hands connections from request to request as
+// fast as it goes; under the race detector it shows who still holds one.
+func TestManyClientsShareThePool(t *testing.T) {
+	b := scripted(t, allow("a.test", "b.test"), func(c net.Conn, br *bufio.Reader) {
+		for {
+			h, err := head(br)
+			if err != nil {
+				return
+			}
+			path := strings.Fields(h)[1]
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(path), path)
+		}
+	})
+	var wg sync.WaitGroup
+	for n := range 16 {
+		c := b.dial(t)
+		wg.Go(func() {
+			for i := range 100 {
+				host, path := []string{"a.test", "b.test"}[i%2], fmt.Sprintf("/%d/%d", n, i)
+				fmt.Fprintf(c, "GET http://%s%s HTTP/1.1\r\nHost: x\r\n\r\n", host, path)
+				r, err := http.ReadResponse(c.br, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if body, _ := io.ReadAll(r.Body); string(body) != path {
+					t.Errorf("asked for %s, got %s", path, body)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

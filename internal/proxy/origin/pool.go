@@ -89,11 +89,11 @@ func (p *Pool) pop(k Key) *Conn {
 // pool is full the connection is closed.
 func (p *Pool) Put(k Key, c *Conn) {
 	c.Reused, c.idleSince = true, time.Now()
-	if len(c.Src.Buffered()) > 0 || !p.push(k, c) {
-		c.Close() // bytes that nobody asked for, or no room
-		return
+	unasked := len(c.Src.Buffered()) > 0
+	c.Src.Release() // once pushed, the connection is somebody else's
+	if unasked || !p.push(k, c) {
+		c.Close()
 	}
-	c.Src.Release()
 }
 
 func (p *Pool) push(k Key, c *Conn) bool {
