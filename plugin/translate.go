@@ -89,7 +89,7 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 	if fx.Secrets && !a.Secrets {
 		a.note("The task's secrets folder holds files and is not mounted; mount_secrets = true mounts it, if the operator allows it (plugin option allow_secrets_dir)")
 	}
-	mounts, stage := mountsOf(t, a, g, fx)
+	mounts, stage := mountsOf(t, a, g, class, fx)
 	return plan{
 		Run: run,
 		Spec: driver.Spec{
@@ -170,7 +170,7 @@ func labels(t *driverpb.TaskConfig, a ask) map[string]string {
 // mountsOf lays out what the sandbox sees of the host: Nomad's folders at their
 // usual places, sockets in them covered, then the author's folders by way of
 // their staged places, then volumes.
-func mountsOf(t *driverpb.TaskConfig, a ask, g given, fx facts) ([]runner.TaskMount, []bind) {
+func mountsOf(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementClass, fx facts) ([]runner.TaskMount, []bind) {
 	d := taskpath.Dirs{Alloc: t.GetAllocDir(), Name: t.GetName()}
 	mounts := []runner.TaskMount{
 		{Source: d.Shared(), Target: "/alloc"},
@@ -179,18 +179,31 @@ func mountsOf(t *driverpb.TaskConfig, a ask, g given, fx facts) ([]runner.TaskMo
 	if a.Secrets {
 		mounts = append(mounts, runner.TaskMount{Source: d.Secrets(), Target: "/secrets", ReadOnly: true})
 	}
-	for _, s := range fx.Sockets {
-		if top := path.Dir(s); top == "/secrets" && !a.Secrets {
-			continue
-		}
-		mounts = append(mounts, runner.TaskMount{Source: "/dev/null", Target: s, ReadOnly: true})
-	}
+	mounts = append(mounts, covers(a, class, fx)...)
 	for i, b := range a.Binds {
 		mounts = append(mounts, runner.TaskMount{
 			Source: stagePath(fx.StageDir, i), Target: b.Target, ReadOnly: b.ReadOnly,
 		})
 	}
 	return append(mounts, g.Mounts...), a.Binds
+}
+
+// covers hides sockets of Nomad's, through which a process on the host's own
+// kernel reaches whoever listens, without any network. A sandbox with a kernel
+// of its own cannot connect to them, and gVisor does not start with a mount
+// over one.
+func covers(a ask, class types.ConfinementClass, fx facts) []runner.TaskMount {
+	if class != types.CC1 {
+		return nil
+	}
+	var out []runner.TaskMount
+	for _, s := range fx.Sockets {
+		if path.Dir(s) == "/secrets" && !a.Secrets {
+			continue
+		}
+		out = append(out, runner.TaskMount{Source: "/dev/null", Target: s, ReadOnly: true})
+	}
+	return out
 }
 
 func stagePath(dir string, i int) string { return filepath.Join(dir, strconv.Itoa(i)) }
