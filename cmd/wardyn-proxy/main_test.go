@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -316,3 +317,5 @@ func through(proxy, target string) (*http.Response, error) {
 	}
 	return r, err
 }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

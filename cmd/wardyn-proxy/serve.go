@@ -50,6 +50,7 @@ func serve(ctx context.Context, control, file string, log *slog.Logger) error {
 		return err
 	}
 	go src.client.KeepRenewed(work, mask, log)
+	settle(log)
 	log.Info("ready", "run", src.config.RunID, "listen", src.node.Listen)
 	<-ctx.Done()
 	return stop(srv, sink, log)

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bufio"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// settle gives back the memory that only the start needed: the heap's free
+// pages, and the mapped pages of the program itself. Code that runs again comes
+// back from the page cache, where all sidecars of a node share it.
+func settle(log *slog.Logger) {
+	debug.FreeOSMemory()
+	exe, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return
+	}
+	f, err := os.Open("/proc/self/maps")
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		start, length, ok := cleanMapping(sc.Text(), exe)
+		if !ok {
+			continue
+		}
+		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, start, length, unix.MADV_DONTNEED); errno != 0 {
+			log.Debug("program pages not given back", "error", errno)
+		}
+	}
+}
+
+// cleanMapping reads a line of /proc/self/maps and returns the range when it is
+// a mapping of the program that cannot be written, and so holds nothing of ours.
+func cleanMapping(line, exe string) (start, length uintptr, ok bool) {
+	fields := strings.Fields(line)
+	if len(fields) != 6 || fields[5] != exe || !strings.HasPrefix(fields[1], "r-") {
+		return 0, 0, false
+	}
+	from, to, _ := strings.Cut(fields[0], "-")
+	a, err1 := strconv.ParseUint(from, 16, 64)
+	z, err2 := strconv.ParseUint(to, 16, 64)
+	if err1 != nil || err2 != nil || z <= a {
+		return 0, 0, false
+	}
+	return uintptr(a), uintptr(z - a), true
+}
