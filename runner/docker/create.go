@@ -224,7 +224,6 @@ func (b *build) makeSidecar(ctx context.Context) error {
 // of its own gets ours, and a token that nobody else knows.
 func (b *build) proxyConfig() ([]byte, error) {
 	pc := b.spec.ProxyConfig
-	pc.Policy = pc.Policy.Clone()
 	if pc.RunToken == "" {
 		raw := make([]byte, 32)
 		rand.Read(raw) // never fails

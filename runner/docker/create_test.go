@@ -219,13 +219,20 @@ func TestR8LeftoversAreRemoved(t *testing.T) {
 	twin := *w.engine.networks[networkIDs(w.engine, networkPrefix)[0]]
 	twin.ID = "n-twin"
 	w.engine.networks[twin.ID] = &twin
-	w.engine.find(ProxyName(spec.RunID)).State.Paused = true
-	w.engine.find(ProxyName(spec.RunID)).State.Running = true
+	for _, name := range []string{AgentName(spec.RunID), ProxyName(spec.RunID)} {
+		w.engine.find(name).State.Paused, w.engine.find(name).State.Running = true, true
+	}
+	w.engine.calls = nil
 	if _, err := w.CreateSandbox(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
 	if ids := networkIDs(w.engine, networkPrefix); len(ids) != 1 {
 		t.Errorf("networks: %v", ids)
+	}
+	for _, call := range []string{"ContainerUnpause agent", "ContainerUnpause proxy"} { // F24
+		if !slices.Contains(w.engine.calls, call) {
+			t.Errorf("no %s in %q", call, w.engine.calls)
+		}
 	}
 }
 
@@ -321,6 +328,19 @@ func TestR60NoSilentDowngrade(t *testing.T) {
 	spec.ConfinementClass = types.CC3
 	_, err := w.CreateSandbox(t.Context(), spec)
 	if !errors.Is(err, runner.ErrClassUnavailable) {
+		t.Errorf("err = %v", err)
+	}
+	w.nothingLeft(t, spec.RunID)
+}
+
+// Invariant 2: a class whose probe failed is not given, whatever is registered.
+func TestInvariant2UnprovedClassIsRefused(t *testing.T) {
+	w := newFakeWorld(t)
+	w.findings.known[subject{types.CC2, "runsc"}].err = errors.New("planted verdict")
+	spec := fakeSpec()
+	spec.ConfinementClass = types.CC2
+	_, err := w.CreateSandbox(t.Context(), spec)
+	if !errors.Is(err, runner.ErrClassUnavailable) || !strings.Contains(err.Error(), "planted verdict") {
 		t.Errorf("err = %v", err)
 	}
 	w.nothingLeft(t, spec.RunID)
