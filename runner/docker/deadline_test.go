@@ -3,10 +3,12 @@ package docker
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/docker/docker/api/types/image"
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner"
@@ -102,6 +104,23 @@ func TestK17ParallelStartsAreLimited(t *testing.T) {
 			if err := <-ended; err == nil {
 				t.Error("no error")
 			}
+		}
+	})
+}
+
+// A pull has no deadline but one for standing still.
+func TestPullThatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFakeWorld(t)
+		w.engine.pull = map[string]image.InspectResponse{"x": {ID: "x"}}
+		w.engine.pullStalls = true
+		began := time.Now()
+		err := w.Pull(t.Context(), "x")
+		if !errors.Is(err, runner.ErrUnavailable) || !strings.Contains(err.Error(), "no progress") {
+			t.Errorf("err = %v", err)
+		}
+		if took := time.Since(began); took != pullInactivity {
+			t.Errorf("took %v", took)
 		}
 	})
 }

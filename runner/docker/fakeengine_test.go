@@ -44,6 +44,8 @@ type fakeEngine struct {
 	started func(name string)
 	// pull is what a pull puts in the store; nil fails.
 	pull map[string]image.InspectResponse
+	// pullStalls: a pull begins and then says nothing more.
+	pullStalls bool
 	// exits is the exit code of a container that ends at once.
 	exits map[string]int64
 	logs  map[string]string
@@ -360,6 +362,12 @@ func (f *fakeEngine) ImagePull(ctx context.Context, ref string, _ image.PullOpti
 		f.images[ref] = i
 		return nil
 	})
+	if f.pullStalls {
+		pr, pw := io.Pipe()
+		context.AfterFunc(ctx, func() { pw.CloseWithError(ctx.Err()) })
+		go pw.Write([]byte(`{"status":"pulling"}`))
+		return pr, err
+	}
 	return io.NopCloser(strings.NewReader(`{"status":"pulling"}`)), err
 }
 
