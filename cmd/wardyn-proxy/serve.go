@@ -36,7 +36,8 @@ func serve(ctx context.Context, control, file string, log *slog.Logger) error {
 		return fmt.Errorf("run_id: %w", err)
 	}
 	sink := audit.New(work, audit.Options{
-		RunID: runID, Out: os.Stdout, Post: src.client.Decision, Buffer: src.config.DecisionBufferSize, Mask: mask, Logger: log,
+		RunID: runID, Out: os.Stdout, Post: src.client.Decisions, Buffer: src.config.DecisionBufferSize,
+		Batch: src.node.DecisionBatch, Mask: mask, Logger: log,
 	})
 	opts := proxy.Options{Config: src.config, Node: src.node, Sink: sink, Control: src.client, Mask: mask, Logger: log}
 	if src.local {

@@ -62,6 +62,10 @@ type NodeConfig struct {
 	// Resolvers are the DNS servers to ask, "address:port"; empty means the
 	// container's own resolv.conf.
 	Resolvers []string `json:"resolvers,omitempty"`
+	// DecisionBatch is how many records one POST to PathDecisions may carry, one
+	// JSON object a line; 0 and 1 mean one. An answer that is no success means
+	// that all of them come again.
+	DecisionBatch int `json:"decision_batch,omitempty"`
 	// HoldSeconds and MaxHolds bound requests that wait for a review.
 	HoldSeconds int `json:"hold_seconds,omitempty"`
 	MaxHolds    int `json:"max_holds,omitempty"`

@@ -4,6 +4,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,8 +26,9 @@ const Version = 1
 // take; it is counted as lost and not sent again.
 var ErrRejected = errors.New("audit: record rejected")
 
-// Post delivers one encoded record and returns nil once it is acknowledged.
-type Post func(ctx context.Context, record []byte) error
+// Post delivers encoded records, one a line, and returns nil once all of them
+// are acknowledged.
+type Post func(ctx context.Context, records []byte) error
 
 // Options make a Log.
 type Options struct {
@@ -34,6 +36,7 @@ type Options struct {
 	Out    io.Writer // one line per record; nil for none
 	Post   Post      // nil for none
 	Buffer int       // records kept while they cannot be posted; 0 means 1024
+	Batch  int       // records in one post; 0 means 1
 	Mask   *Mask
 	Logger *slog.Logger
 	// Retry is the first pause after a failed post; it doubles up to 5 s. 0
@@ -62,6 +65,7 @@ func New(ctx context.Context, o Options) *Log {
 	if o.Buffer <= 0 {
 		o.Buffer = 1024
 	}
+	o.Batch = max(o.Batch, 1)
 	if o.Retry <= 0 {
 		o.Retry = 100 * time.Millisecond
 	}
@@ -143,10 +147,10 @@ func (l *Log) run(ctx context.Context) {
 	defer close(l.done)
 	for ctx.Err() == nil {
 		l.print()
-		record, gap, closed := l.next()
+		d, closed := l.next()
 		switch {
-		case record != nil:
-			l.deliver(ctx, record, gap)
+		case d.body != nil:
+			l.deliver(ctx, d)
 		case closed:
 			l.print()
 			return
@@ -158,6 +162,14 @@ func (l *Log) run(ctx context.Context) {
 		}
 	}
 	l.print()
+}
+
+// delivery is what one post carries: records off the queue, or the report of a
+// gap.
+type delivery struct {
+	body    []byte
+	records int
+	gap     uint64
 }
 
 // print writes all waiting lines in one go; only this goroutine writes.
@@ -178,21 +190,23 @@ func (l *Log) print() {
 	}
 }
 
-// next returns the record to post: a gap that was not reported yet goes last,
-// when everything that was kept is through.
-func (l *Log) next() (record []byte, gap uint64, closed bool) {
+// next returns what to post: a gap that was not reported yet goes last, when
+// everything that was kept is through.
+func (l *Log) next() (d delivery, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.queue) > 0 {
-		return l.queue[0], 0, l.closed
+		d.records = min(len(l.queue), l.o.Batch)
+		d.body = bytes.Join(l.queue[:d.records], []byte("\n"))
+		return d, l.closed
 	}
 	if l.o.Post != nil && l.dropped > l.told {
-		n := l.dropped - l.told
-		if b, err := l.encode(l.gapRecord(n)); err == nil {
-			return b, n, l.closed
+		d.gap = l.dropped - l.told
+		if b, err := l.encode(l.gapRecord(d.gap)); err == nil {
+			d.body = b
 		}
 	}
-	return nil, 0, l.closed
+	return d, l.closed
 }
 
 func (l *Log) gapRecord(n uint64) egress.DecisionLog {
@@ -206,15 +220,15 @@ func (l *Log) gapRecord(n uint64) egress.DecisionLog {
 	}
 }
 
-// deliver posts one record until it is acknowledged, rejected or ctx ends.
-func (l *Log) deliver(ctx context.Context, record []byte, gap uint64) {
+// deliver posts until it is acknowledged, rejected or ctx ends.
+func (l *Log) deliver(ctx context.Context, d delivery) {
 	for wait := l.o.Retry; ; wait = min(wait*2, 5*time.Second) {
-		err := l.o.Post(ctx, record)
+		err := l.o.Post(ctx, d.body)
 		if err == nil || errors.Is(err, ErrRejected) {
-			l.settle(gap, err)
+			l.settle(d, err)
 			return
 		}
-		l.o.Logger.Debug("decision record not acknowledged", "error", err)
+		l.o.Logger.Debug("decision records not acknowledged", "error", err)
 		select {
 		case <-time.After(wait):
 			l.print()
@@ -224,24 +238,24 @@ func (l *Log) deliver(ctx context.Context, record []byte, gap uint64) {
 	}
 }
 
-// settle takes a record off the queue. The count of reported losses advances
-// only when the report itself was taken.
-func (l *Log) settle(gap uint64, err error) {
+// settle takes what was posted off the queue. The count of reported losses
+// advances only when the report itself was taken.
+func (l *Log) settle(d delivery, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case gap > 0 && err == nil:
-		l.told += gap
-		return
-	case gap > 0:
-		l.told += gap // a control plane that rejects the report will not take it later
-		l.o.Logger.Error("report of lost decision records rejected", "lost", gap, "error", err)
+	if d.gap > 0 {
+		l.told += d.gap
+		if err != nil { // a control plane that rejects the report will not take it later
+			l.o.Logger.Error("report of lost decision records rejected", "lost", d.gap, "error", err)
+		}
 		return
 	}
-	l.queue[0] = nil
-	l.queue = l.queue[1:]
+	clear(l.queue[:d.records])
+	if l.queue = l.queue[d.records:]; len(l.queue) == 0 {
+		l.queue = nil
+	}
 	if err != nil {
-		l.dropped++
-		l.o.Logger.Error("decision record rejected", "error", err)
+		l.dropped += uint64(d.records)
+		l.o.Logger.Error("decision records rejected", "records", d.records, "error", err)
 	}
 }

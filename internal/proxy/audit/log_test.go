@@ -23,6 +23,7 @@ type endpoint struct {
 	mu     sync.Mutex
 	away   bool
 	reject bool
+	posts  int
 	got    []egress.DecisionLog
 }
 
@@ -35,11 +36,14 @@ func (e *endpoint) post(_ context.Context, b []byte) error {
 	if e.reject {
 		return fmt.Errorf("%w: 400", ErrRejected)
 	}
-	var d egress.DecisionLog
-	if err := json.Unmarshal(b, &d); err != nil {
-		return err
+	e.posts++
+	for line := range bytes.SplitSeq(b, []byte("\n")) {
+		var d egress.DecisionLog
+		if err := json.Unmarshal(line, &d); err != nil {
+			return err
+		}
+		e.got = append(e.got, d)
 	}
-	e.got = append(e.got, d)
 	return nil
 }
 
@@ -198,4 +202,25 @@ func TestRecordIsConcurrent(t *testing.T) {
 	if lost := l.Close(t.Context()); lost != 0 || len(e.got) != 800 {
 		t.Errorf("%d lost, %d posted", lost, len(e.got))
 	}
+}
+
+func TestBatchesKeepOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &endpoint{away: true}
+		l := New(t.Context(), Options{Post: e.post, Batch: 20, Logger: slog.New(slog.DiscardHandler)})
+		for range 50 {
+			l.Record(record("a.test"))
+		}
+		synctest.Wait()
+		e.set(false, false)
+		time.Sleep(10 * time.Second)
+		if lost := l.Close(t.Context()); lost != 0 || len(e.got) != 50 || e.posts > 4 {
+			t.Errorf("%d lost, %d records in %d posts", lost, len(e.got), e.posts)
+		}
+		for i, d := range e.got {
+			if d.Flow.Seq != uint64(i+1) {
+				t.Fatalf("record %d has sequence number %d", i, d.Flow.Seq)
+			}
+		}
+	})
 }

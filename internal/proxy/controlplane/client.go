@@ -37,6 +37,9 @@ type Client struct {
 
 	mu    sync.RWMutex
 	token string
+
+	// wire carries decisions; nil where TLS has to be spoken.
+	wire *wire
 }
 
 // New returns a client for "unix:///path/to.sock", "http://..." or "https://...".
@@ -55,7 +58,9 @@ func New(rawURL string) (*Client, error) {
 		tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}
-		return newClient("http://wardyn-control", tr), nil
+		c := newClient("http://wardyn-control", tr)
+		c.wire = &wire{network: "unix", addr: path, host: "wardyn-control"}
+		return c, nil
 	case "http", "https":
 		if u.Host == "" || u.User != nil || u.RawQuery != "" {
 			return nil, fmt.Errorf("control plane URL: want %s://host[:port] without user or query", u.Scheme)
@@ -152,17 +157,26 @@ func (c *Client) Ready(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, egress.PathReady, []byte("{}"), nil)
 }
 
-// Decision delivers one record. An answer that says the record itself is bad
-// wraps audit.ErrRejected.
-func (c *Client) Decision(ctx context.Context, record []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+// Decisions delivers records, one a line, and returns nil when all of them were
+// taken. An answer that says that the records themselves are bad wraps
+// audit.ErrRejected.
+func (c *Client) Decisions(ctx context.Context, records []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, decisionTimeout)
 	defer cancel()
-	err := c.call(ctx, http.MethodPost, egress.PathDecisions, record, nil)
-	var se *StatusError
-	if errors.As(err, &se) && (se.Status == 400 || se.Status == 413 || se.Status == 422) {
-		return fmt.Errorf("%w: %w", audit.ErrRejected, err)
+	contentType := "application/json"
+	if bytes.IndexByte(records, '\n') >= 0 {
+		contentType = "application/x-ndjson"
 	}
-	return err
+	status, err := c.post(ctx, egress.PathDecisions, contentType, records)
+	switch {
+	case err != nil:
+		return err
+	case status >= 200 && status <= 299:
+		return nil
+	case status == 400 || status == 413 || status == 422:
+		return fmt.Errorf("%w: %w", audit.ErrRejected, &StatusError{Status: status})
+	}
+	return &StatusError{Status: status}
 }
 
 // Injection resolves a grant to the finished header value.
