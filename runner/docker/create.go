@@ -207,14 +207,7 @@ func (b *build) makeSidecar(ctx context.Context) error {
 		Run: run, ImageID: b.tools, Control: endpoint.Dir, Net: *b.net, Host: b.host,
 		Caller: b.spec.Labels, Labels: b.reservedOf(name, componentProxy, run, b.class),
 	}
-	b.sidecar, err = b.createContainer(ctx, name, sidecarConfig(in))
-	if isNoSuchImage(err) {
-		if _, err = b.toolImage(ctx); err != nil {
-			return err
-		}
-		b.sidecar, err = b.createContainer(ctx, name, sidecarConfig(in))
-	}
-	if err != nil {
+	if b.sidecar, err = b.createFromTools(ctx, name, sidecarConfig(in)); err != nil {
 		return fmt.Errorf("sidecar: %w", err)
 	}
 	return b.startSidecar(ctx, b.sidecar, gate.ID, b.host)
@@ -262,6 +255,19 @@ func (b *build) makeAgent(ctx context.Context) error {
 		b.agent, err = b.createContainer(ctx, name, cfg)
 	}
 	return err
+}
+
+// createFromTools creates a container of the tools image, which is loaded again
+// when somebody removed it since it was looked at.
+func (r *Runner) createFromTools(ctx context.Context, name string, c containerConfig) (string, error) {
+	id, err := r.createContainer(ctx, name, c)
+	if !isNoSuchImage(err) {
+		return id, err
+	}
+	if _, err := r.toolImage(ctx); err != nil {
+		return "", err
+	}
+	return r.createContainer(ctx, name, c)
 }
 
 // createContainer asks for a container and refuses one that the engine would

@@ -133,7 +133,7 @@ type probeOutput struct {
 // runProbe runs one probe to its end and removes its container.
 func (r *Runner) runProbe(ctx context.Context, name string, in probeInput) (probeOutput, error) {
 	var out probeOutput
-	id, err := r.createContainer(ctx, name, probeConfig(in))
+	id, err := r.createFromTools(ctx, name, probeConfig(in))
 	if err != nil {
 		return out, err
 	}

@@ -16,6 +16,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 	"github.com/google/uuid"
 
@@ -42,8 +43,9 @@ func newWorld(t *testing.T) *world {
 	dir := testenv.Dir(t)
 	testenv.NoLeftovers(t, endpoint, labelInstance+"="+dir.Instance())
 	control := &standinControl{dir: dir, open: make(map[uuid.UUID]*http.Server)}
+	tools, cl := standinTools(t), testenv.Client(t, endpoint)
 	r, err := New(Options{
-		Endpoint: endpoint, Dir: dir, Control: control, Tools: standinTools(t),
+		Endpoint: endpoint, Dir: dir, Control: control, Tools: tools,
 		SubnetPool: netip.MustParsePrefix("10.213.0.0/16"),
 		Log:        slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
@@ -57,8 +59,12 @@ func newWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 		control.check(t)
+		if _, id, err := tools.Image(); err == nil {
+			// Another run of these tests may be using it.
+			cl.ImageRemove(ctx, id, image.RemoveOptions{Force: true})
+		}
 	})
-	return &world{Runner: r, cl: testenv.Client(t, endpoint), control: control}
+	return &world{Runner: r, cl: cl, control: control}
 }
 
 var standin struct {
