@@ -27,58 +27,90 @@ const frameHeader = 8
 // pump reads an output to its end and gives each piece to deliver, in order. A
 // piece is valid during the call only. The error is nil at a clean end.
 func pump(r io.Reader, framed bool, deliver func(stream, []byte) error) error {
+	d := demux{framed: framed}
 	buf := make([]byte, chunkSize)
-	if !framed {
-		return pieces(r, buf, -1, func(b []byte) error { return deliver(stdout, b) })
-	}
 	for {
-		head := buf[:frameHeader]
-		if _, err := io.ReadFull(r, head); err == io.EOF {
+		n, err := r.Read(buf)
+		if derr := d.split(buf[:n], deliver); derr != nil {
+			return derr
+		}
+		switch {
+		case err == nil:
+		case err == io.EOF && d.inFrame():
+			return io.ErrUnexpectedEOF
+		case err == io.EOF:
 			return nil
-		} else if err != nil {
-			return err
-		}
-		if head[0] > 2 {
-			return fmt.Errorf("output stream: frame of unknown kind %d", head[0])
-		}
-		to := stdout
-		if head[0] == 2 {
-			to = stderr
-		}
-		n := int64(binary.BigEndian.Uint32(head[4:]))
-		if err := pieces(r, buf, n, func(b []byte) error { return deliver(to, b) }); err != nil {
+		default:
 			return err
 		}
 	}
 }
 
-// pieces passes n bytes on as they come; a negative n means all there are.
-func pieces(r io.Reader, buf []byte, n int64, deliver func([]byte) error) error {
-	for n != 0 {
-		b := buf
-		if n > 0 && n < int64(len(b)) {
-			b = b[:n]
-		}
-		m, err := r.Read(b)
-		if m > 0 {
-			if derr := deliver(b[:m]); derr != nil {
-				return derr
-			}
-			if n > 0 {
-				n -= int64(m)
-			}
-		}
-		switch {
-		case err == nil:
-		case err == io.EOF && n < 0:
+// demux takes the frames of a stream apart, wherever reads have cut it.
+type demux struct {
+	framed bool
+	head   [frameHeader]byte
+	have   int   // bytes of the head seen
+	left   int64 // bytes of the payload still to come
+	to     stream
+}
+
+// inFrame: an end of the stream here cuts a frame.
+func (d *demux) inFrame() bool { return d.have > 0 || d.left > 0 }
+
+// split gives the payloads in p to deliver. Those that follow each other on one
+// stream go as one piece: a program that prints by the line has a frame a
+// line. p is overwritten for that.
+func (d *demux) split(p []byte, deliver func(stream, []byte) error) error {
+	piece, of := p[:0], stdout
+	flush := func() error {
+		if len(piece) == 0 {
 			return nil
-		case err == io.EOF && n == 0:
-			return nil
-		case err == io.EOF:
-			return io.ErrUnexpectedEOF
-		default:
+		}
+		b := piece
+		piece = p[:0]
+		return deliver(of, b)
+	}
+	for rest := p; len(rest) > 0; {
+		var (
+			payload []byte
+			err     error
+		)
+		if payload, rest, err = d.next(rest); err != nil {
+			flush()
 			return err
 		}
+		if d.to != of {
+			if err := flush(); err != nil {
+				return err
+			}
+			of = d.to
+		}
+		piece = append(piece, payload...) // ends before what is still to be read
 	}
-	return nil
+	return flush()
+}
+
+// next cuts off p what belongs together: a payload, or a part of one, of the
+// stream d.to. It may be empty.
+func (d *demux) next(p []byte) (payload, rest []byte, err error) {
+	if !d.framed {
+		return p, nil, nil
+	}
+	if d.left == 0 {
+		n := copy(d.head[d.have:], p)
+		d.have, p = d.have+n, p[n:]
+		if d.have < frameHeader {
+			return nil, nil, nil
+		}
+		d.have = 0
+		if h := d.head; h[0] < 1 || h[0] > 2 || h[1]|h[2]|h[3] != 0 {
+			return nil, nil, fmt.Errorf("output stream: % x is no head of a frame", h)
+		}
+		d.to = stream(d.head[0] - 1)
+		d.left = int64(binary.BigEndian.Uint32(d.head[4:]))
+	}
+	n := min(d.left, int64(len(p)))
+	d.left -= n
+	return p[:n], p[n:], nil
 }

@@ -409,7 +409,7 @@ func TestK8LossIsSaidInTheLog(t *testing.T) {
 	out := collectAll(t, w.task.Stdout)
 	collectAll(t, w.task.Stderr)
 	w.follow(t)
-	w.proc.print(stdout, strings.Repeat("old ", 4096))
+	w.proc.print(stdout, strings.Repeat("old\n", 4096))
 	for { // delivered
 		if st, err := w.Status(t.Context(), "t"); err == nil && st.Delivered[stdout] == 4*4096 {
 			break

@@ -131,7 +131,7 @@ func (t *task) fill(ctx context.Context, s stream, g gap, f *os.File) error {
 		return nil
 	}
 	part := io.NewSectionReader(f, g.Offset, g.Length)
-	return pieces(part, make([]byte, chunkSize), -1, func(b []byte) error { return t.write(ctx, s, b) })
+	return pump(part, false, func(_ stream, b []byte) error { return t.write(ctx, s, b) })
 }
 
 func (t *task) write(ctx context.Context, s stream, b []byte) error {

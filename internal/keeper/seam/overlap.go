@@ -1,6 +1,9 @@
 package seam
 
-import "math"
+import (
+	"math"
+	"unicode/utf8"
+)
 
 // clearFrom is the number of matching bytes from which on a place is believed
 // for its content alone.
@@ -14,16 +17,22 @@ const clearFrom = 16
 // received is how much the connection had brought when the log had been read.
 // A log is not ahead of a connection, so the overlap should not be longer; a
 // longer one is taken only when the content leaves no doubt.
+//
+// The answer counts bytes of the connection.
 func Overlap(log, attach []byte, received int64) int64 {
-	if len(attach) == 0 {
+	text, lead, _ := logForm(attach)
+	if len(text) == 0 {
 		return 0
 	}
-	m := newMatcher(attach)
-	if k, clear := best(m, log, math.MaxInt64); clear {
+	m := newMatcher(text)
+	k, clear := best(m, log, math.MaxInt64)
+	if !clear {
+		k, _ = best(m, log, received)
+	}
+	if k == 0 || utf8.Valid(attach) {
 		return k
 	}
-	k, _ := best(m, log, received)
-	return k
+	return rawLength(attach, lead, k)
 }
 
 // best is the most credible overlap of at most limit bytes. It is clear when

@@ -23,13 +23,17 @@ type Log struct {
 	Ahead int64
 }
 
-// partialMax is how much of an unfinished line an engine keeps out of its log.
-const partialMax = 32 << 10
+const (
+	// partialMax is how much of an unfinished line an engine keeps out of its log.
+	partialMax = 16 << 10
+	// endMin is the shortest part of a tail that is not taken for chance.
+	endMin = 64
+)
 
 // Read copies the log to spool and finds the position in it.
 func Read(log io.Reader, spool io.Writer, pos Position) (Log, error) {
-	tail, open := logForm(pos.Tail)
-	f := finder{at: pos.Delivered - open, m: newMatcher(tail), done: pos.Delivered == 0}
+	tail, _, open := logForm(pos.Tail)
+	f := finder{at: pos.Delivered - int64(open), m: newMatcher(tail), done: pos.Delivered == 0}
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := log.Read(buf)
@@ -40,7 +44,7 @@ func Read(log io.Reader, spool io.Writer, pos Position) (Log, error) {
 			}
 		}
 		if err == io.EOF {
-			return f.result(pos.Delivered, open), nil
+			return f.result(pos.Delivered, int64(open)), nil
 		}
 		if err != nil {
 			return Log{}, err
@@ -51,13 +55,17 @@ func Read(log io.Reader, spool io.Writer, pos Position) (Log, error) {
 // finder looks for the tail: at its own offset, and wherever else it stands.
 type finder struct {
 	m     *matcher
-	at    int64 // offset at which the tail ends in a log with its head intact
+	at    int64  // offset at which the tail ends in a log with its head intact
+	head  []byte // the log's first bytes, fewer than the tail has
 	size  int64
 	match int64 // offset after the last occurrence, 0 for none
 	done  bool  // it was at its own offset: nothing else counts
 }
 
 func (f *finder) feed(p []byte) {
+	if room := len(f.m.pattern) - 1 - len(f.head); room > 0 {
+		f.head = append(f.head, p[:min(room, len(p))]...)
+	}
 	if !f.done {
 		for i, b := range p {
 			if !f.m.next(b) {
@@ -81,14 +89,15 @@ func (f *finder) result(delivered, open int64) Log {
 	case delivered == 0:
 	case f.match > 0:
 		l.Start = f.match + open
-	case f.m.state > 0 && !bytes.ContainsRune(missing, '\n'):
-		// The log ends within the tail, and what is missing is the beginning
-		// of a line, which is logged when it is complete.
+	case f.m.state >= endMin, f.m.state > 0 && !bytes.ContainsRune(missing, '\n'):
+		// The log ends within the tail: it lags behind, or what is missing is
+		// the beginning of a line, which is logged when it is complete.
 		l.Start, l.Ahead = f.size, int64(len(missing))+open
-	case delivered > f.size && delivered-f.size <= partialMax:
+	case f.size == 0, f.behind(delivered):
 		l.Start, l.Ahead = f.size, delivered-f.size
 	default:
-		l.Found = false
+		end := f.tailEnd()
+		l.Found, l.Start = end > 0, end+open*min(end, 1)
 	}
 	if l.Start > l.Size {
 		l.Start, l.Ahead = l.Size, l.Start-l.Size
@@ -96,20 +105,36 @@ func (f *finder) result(delivered, open int64) Log {
 	return l
 }
 
-// logForm is p as an engine's log has it, bytes that are not UTF-8 replaced,
-// without the parts of characters that p may begin and end with. open is the
-// number of bytes cut off at its end.
-func logForm(p []byte) (text []byte, open int64) {
-	if utf8.Valid(p) {
-		return p, 0
+// behind: all of the tail, and more, is the beginning of one line.
+func (f *finder) behind(delivered int64) bool {
+	return delivered > f.size && delivered-f.size <= partialMax && !bytes.ContainsRune(f.m.pattern, '\n')
+}
+
+// tailEnd is the length of the longest end of the tail that the log begins
+// with: rotation may have cut within it.
+func (f *finder) tailEnd() int64 {
+	for tail := f.m.pattern; len(tail) >= endMin; tail = tail[1:] {
+		if bytes.HasPrefix(f.head, tail) {
+			return int64(len(tail))
+		}
 	}
-	for n := 0; n < utf8.UTFMax-1 && len(p) > 0 && !utf8.RuneStart(p[0]); n++ {
+	return 0
+}
+
+// logForm is p as an engine's log has it: bytes that are not UTF-8 replaced.
+// The parts of characters that p may begin and end with are left out; lead and
+// open are their lengths.
+func logForm(p []byte) (text []byte, lead, open int) {
+	if utf8.Valid(p) {
+		return p, 0, 0
+	}
+	for ; lead < utf8.UTFMax-1 && len(p) > 0 && !utf8.RuneStart(p[0]); lead++ {
 		p = p[1:]
 	}
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		if last := p[len(p)-n:]; utf8.RuneStart(last[0]) {
 			if !utf8.FullRune(last) {
-				p, open = p[:len(p)-n], int64(n)
+				p, open = p[:len(p)-n], n
 			}
 			break
 		}
@@ -119,5 +144,18 @@ func logForm(p []byte) (text []byte, open int64) {
 		text = utf8.AppendRune(text, r) // each bad byte becomes U+FFFD
 		p = p[n:]
 	}
-	return text, open
+	return text, lead, open
+}
+
+// rawLength is how many bytes of p, cut as logForm cuts it, make up the first
+// n bytes of its text.
+func rawLength(p []byte, lead int, n int64) int64 {
+	raw := int64(lead)
+	for p = p[lead:]; n > 0 && len(p) > 0; {
+		r, size := utf8.DecodeRune(p)
+		n -= int64(utf8.RuneLen(r))
+		raw += int64(size)
+		p = p[size:]
+	}
+	return raw + max(n, 0)
 }

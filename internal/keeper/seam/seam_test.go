@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"unicode/utf8"
 )
 
 // numbered is n lines, each its own.
@@ -51,6 +52,7 @@ func TestK8SeamOfDistinctLines(t *testing.T) {
 		"cut before a newline":               {line*200 - 1, 0, line * 500, line*400 - 1, 6000},
 		"no gap at all":                      {20000, 0, 25000, 20000, 9000},
 		"log behind what was delivered":      {20013, 0, 20007, 20013, 9000},
+		"log lines behind":                   {20013, 0, 19000, 20013, 9000},
 		"delivered less than a tail":         {100, 0, 20000, 10000, 9000},
 		"head rotated away":                  {9000, 3000, 60000, 40000, 9000},
 		"head rotated away, tail just there": {9000, 9000 - 4096, 60000, 40000, 9000},
@@ -64,9 +66,40 @@ func TestK8SeamOfDistinctLines(t *testing.T) {
 
 func TestK8TailRotatedAway(t *testing.T) {
 	s := numbered(4000)
-	got, l := deliver(t, s, 9000, 9000-4095, 60000, 40000, 9000)
-	if l.Found || l.Start != 0 || !bytes.Equal(got, s[9000-4095:]) {
-		t.Errorf("%+v, %d bytes", l, len(got))
+	for head, found := range map[int]bool{9000 - 4095: true, 9000 - endMin: true, 9000 - endMin + 1: false, 9000: false, 9500: false} {
+		got, l := deliver(t, s, 9000, head, 60000, 40000, 9000)
+		want := s[max(head, 9000):]
+		if !found {
+			want = s[head:] // all there is, after what nobody knows
+		}
+		if l.Found != found || !bytes.Equal(got, want) {
+			t.Errorf("log from %d: %+v, %d bytes, want %d", head, l, len(got), len(want))
+		}
+	}
+}
+
+func TestLongUnfinishedLine(t *testing.T) {
+	s := append(numbered(1000), bytes.Repeat([]byte("."), partialMax)...)
+	for d, ahead := range map[int]int64{len(s): partialMax, len(s) - 5000: partialMax - 5000} {
+		l, err := Read(bytes.NewReader(numbered(1000)), io.Discard, Position{int64(d), tailOf(s[:d])})
+		if err != nil || !l.Found || l.Ahead != ahead || l.Start != l.Size {
+			t.Errorf("delivered %d: %+v, %v", d, l, err)
+		}
+	}
+	// Longer than any engine leaves out of its log: not the stream's own log.
+	s = append(s, '.')
+	if l, _ := Read(bytes.NewReader(numbered(1000)), io.Discard, Position{int64(len(s)), tailOf(s)}); l.Found {
+		t.Errorf("%+v", l)
+	}
+}
+
+func TestEmptyLog(t *testing.T) {
+	s := numbered(400)
+	for d, found := range map[int]bool{0: true, 100: true, 8000: true} {
+		l, err := Read(strings.NewReader(""), io.Discard, Position{int64(d), tailOf(s[:d])})
+		if err != nil || l.Found != found || l.Start != 0 || l.Ahead != int64(d) {
+			t.Errorf("after %d bytes: %+v, %v", d, l, err)
+		}
 	}
 }
 
@@ -116,12 +149,25 @@ func TestOverlapByContentAlone(t *testing.T) {
 }
 
 func TestBytesThatAreNotText(t *testing.T) {
-	s := []byte(strings.Repeat("äöü\xff-€\n", 900) + string(numbered(300)))
-	inLog := bytes.ReplaceAll(s, []byte("\xff"), []byte("\uFFFD"))
-	for d := 9000; d < 9011; d++ { // cuts characters at each of their bytes
-		l, err := Read(bytes.NewReader(inLog), io.Discard, Position{int64(d), tailOf(s[:d])})
-		if err != nil || !l.Found || l.Start == 0 {
-			t.Fatalf("at %d: %+v, %v", d, l, err)
+	var b bytes.Buffer
+	for i := range 3000 {
+		fmt.Fprintf(&b, "äöü\xff%d€\n", i)
+	}
+	s, inLog := b.Bytes(), func(p []byte) []byte { return bytes.ReplaceAll(p, []byte("\xff"), []byte("\uFFFD")) }
+	for d := 9000; d < 9020; d++ { // cuts characters at each of their bytes
+		l, err := Read(bytes.NewReader(inLog(s)), io.Discard, Position{int64(d), tailOf(s[:d])})
+		want := int64(len(inLog(s[:d])))
+		if err != nil || !l.Found || l.Start != want {
+			t.Errorf("at %d: %+v, %v, want %d", d, l, err, want)
+		}
+		// The connection is not replaced: the overlap counts its own bytes.
+		for _, end := range []int{d + 500, d + 2000} { // within the sample, and after it
+			end += bytes.IndexByte(s[end:], '\n') + 1 // logs are written by the line
+			k := Overlap(inLog(s[:end]), s[d:d+1500], 3000)
+			// Beyond the sample the log is all there is to count by.
+			if want := int64(end - d); end < d+1500 && k != want || k < want {
+				t.Errorf("connection from %d to %d: overlap %d, want %d", d, end, k, want)
+			}
 		}
 	}
 }
@@ -166,6 +212,7 @@ func FuzzSeam(f *testing.F) {
 
 // FuzzAnything: no input makes it panic, point outside, or disagree with itself.
 func FuzzAnything(f *testing.F) {
+	f.Add([]byte("*\xd1"), []byte("0"), []byte("ќ"), int64(80), int64(12))
 	f.Add([]byte("abab"), []byte("ab"), []byte("abx"), int64(4), int64(2))
 	f.Fuzz(func(t *testing.T, log, tail, attach []byte, delivered, received int64) {
 		l, err := Read(bytes.NewReader(log), io.Discard, Position{max(delivered, 0), tail})
@@ -173,8 +220,11 @@ func FuzzAnything(f *testing.F) {
 			t.Fatalf("%+v, %v", l, err)
 		}
 		k := Overlap(log, attach, received)
-		if k < 0 || k > int64(len(log)) {
+		if k < 0 || k > int64(len(log)+len(attach)) {
 			t.Fatalf("overlap %d of %d", k, len(log))
+		}
+		if !utf8.Valid(attach) {
+			return // the log has something else in its place
 		}
 		n := min(k, int64(len(attach)))
 		if at := int64(len(log)) - k; !bytes.Equal(log[at:at+n], attach[:n]) {

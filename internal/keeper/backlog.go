@@ -1,0 +1,171 @@
+package keeper
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/keeper/seam"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+const (
+	// spoolLimit bounds the part of one stream's log that is kept: beyond it
+	// the oldest goes.
+	spoolLimit = 256 << 20
+	// windowMax bounds the end of a log that a fresh attach is looked for in.
+	// An attach that is not read holds less than that before the task waits.
+	windowMax = 8 << 20
+)
+
+// backlog is the engine's log of both streams, cut where delivery ended.
+type backlog struct {
+	dir   string // of the spool files
+	limit int64
+	from  runner.OutputReader
+	ref   string
+	pos   [streams]Position
+	part  [streams]part
+}
+
+// part is the log of one stream.
+type part struct {
+	spool
+	start    int64 // offset in the log of the first byte to deliver
+	found    bool  // start follows on what was delivered
+	received int64 // what the attach had brought when the log had been read
+	skip     int64 // bytes at the attach's beginning that the log has too
+}
+
+// read reads both logs. With live it notes how much had come when each was read.
+func (b *backlog) read(ctx context.Context, live *tap) error {
+	b.close()
+	for s := range streams {
+		p := &b.part[s]
+		*p = part{spool: spool{limit: b.limit}}
+		if err := p.open(b.dir); err != nil {
+			return err
+		}
+		log, err := b.from.ReadLog(ctx, b.ref, s.String())
+		if err != nil {
+			return fmt.Errorf("read the engine's log: %w", err)
+		}
+		l, err := seam.Read(log, &p.spool, seam.Position(b.pos[s]))
+		log.Close()
+		if err != nil {
+			return fmt.Errorf("read the engine's log: %w", err)
+		}
+		p.start, p.found = l.Start, l.Found
+		if live != nil {
+			p.received = live.received(s)
+		}
+	}
+	return nil
+}
+
+// skip finds, for each stream, how much of what the attach has brought is in
+// the log too. It reports whether that is certain. It is not while the log does
+// not have a line that the attach or even the delivered output has: it may lag
+// behind, or the line be newer than what was read.
+func (b *backlog) skip(seen [streams][]byte) (certain bool, err error) {
+	certain = true
+	for s := range streams {
+		p := &b.part[s]
+		end, err := p.end(p.start, windowMax)
+		if err != nil {
+			return false, fmt.Errorf("read the spooled log: %w", err)
+		}
+		p.skip = seam.Overlap(end, seen[s], p.received)
+		if p.skip == 0 && bytes.IndexByte(seen[s], '\n') >= 0 || !p.found && p.size < b.pos[s].Delivered {
+			certain = false
+		}
+	}
+	return certain, nil
+}
+
+// gaps says what the keeper has to deliver first, from which files.
+func (b *backlog) gaps() (out [streams]gap, files []*os.File) {
+	for s := range streams {
+		p := &b.part[s]
+		from := max(p.start, p.base)
+		g := gap{Offset: from - p.base, Length: p.size - from, Skip: p.skip}
+		switch lost := p.lost(); {
+		case lost == LostUnknown:
+			g.Note = "[wardyn] an unknown number of bytes lost while the driver was down\n"
+		case lost > 0:
+			g.Lost = lost
+			g.Note = fmt.Sprintf("[wardyn] %d bytes lost while the driver was down\n", lost)
+		}
+		if g.Length > 0 {
+			files = append(files, p.file)
+		}
+		out[s] = g
+	}
+	return out, files
+}
+
+// lost is what neither stream will get.
+func (b *backlog) lost() (sum int64) {
+	for s := range streams {
+		lost := b.part[s].lost()
+		if lost == LostUnknown {
+			return LostUnknown
+		}
+		sum += lost
+	}
+	return sum
+}
+
+func (p *part) lost() int64 {
+	if !p.found {
+		return LostUnknown
+	}
+	return max(0, p.base-p.start)
+}
+
+func (b *backlog) close() {
+	for s := range streams {
+		if f := b.part[s].file; f != nil {
+			f.Close()
+		}
+	}
+}
+
+// spool keeps the end of what is written to it in an unlinked file.
+type spool struct {
+	file  *os.File
+	limit int64
+	base  int64 // offset of the file's first byte in what was written
+	size  int64 // all that was written
+}
+
+func (s *spool) open(dir string) (err error) {
+	if s.file, err = os.CreateTemp(dir, ".backlog-*"); err != nil {
+		return err
+	}
+	return os.Remove(s.file.Name())
+}
+
+func (s *spool) Write(p []byte) (int, error) {
+	if s.size-s.base+int64(len(p)) > s.limit {
+		if err := s.file.Truncate(0); err != nil {
+			return 0, err
+		}
+		s.base = s.size
+	}
+	n, err := s.file.WriteAt(p, s.size-s.base)
+	s.size += int64(n)
+	return n, err
+}
+
+// end reads what was written last: at most most bytes, and none before from.
+func (s *spool) end(from, most int64) ([]byte, error) {
+	from = max(from, s.base, s.size-most)
+	b := make([]byte, s.size-from)
+	n, err := s.file.ReadAt(b, from-s.base)
+	if n == len(b) {
+		err = nil
+	}
+	return b[:n], err
+}
