@@ -87,22 +87,32 @@ func listen(srv *proxy.Server, src source, log *slog.Logger) error {
 	if addr.IsValid() {
 		host = addr.String()
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	l, err := listenTCP(host, port)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return err
 	}
 	go srv.Serve(l, proxy.Explicit)
 	if !addr.IsValid() {
 		return nil
 	}
 	for port, way := range map[string]proxy.Way{"80": proxy.TransparentHTTP, "443": proxy.TransparentTLS} {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+		l, err := listenTCP(host, port)
 		if err != nil {
-			return fmt.Errorf("listen: %w", err)
+			return err
 		}
 		go srv.Serve(l, way)
 	}
 	return listenDNS(addr, log)
+}
+
+// listenTCP opens a listener without keep-alive probes: the sandbox is on the
+// same machine, and the janitor ends what is silent for too long.
+func listenTCP(host, port string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{KeepAlive: -1}).Listen(context.Background(), "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return l, nil
 }
 
 func listenDNS(addr netip.Addr, log *slog.Logger) error {

@@ -50,9 +50,19 @@ func (p *pump) stop(client net.Conn) error {
 	return p.err
 }
 
+// messageBody is what copyBody copies: *h1.Body, or one that is filtered.
+type messageBody interface {
+	io.Reader
+	Ready() bool // the next Read need not wait
+	Done() bool
+	Left() int64 // of a counted body
+	Skip(int64)
+	TrailerFields() h1.Fields
+}
+
 // relayBody writes head and body to the sandbox, every piece as it comes. A
 // counted body between two TCP connections is spliced once the buffer is empty.
-func relayBody(dst net.Conn, head []byte, body *h1.Body, up *origin.Conn, framing int64) (int64, error) {
+func relayBody(dst net.Conn, head []byte, body messageBody, up *origin.Conn, framing int64) (int64, error) {
 	if framing < 0 || body.Left() <= copyBuffer {
 		return copyBody(dst, head, body, framing)
 	}
@@ -72,7 +82,7 @@ func relayBody(dst net.Conn, head []byte, body *h1.Body, up *origin.Conn, framin
 
 // copyBody writes prefix and body to dst, framed as asked. Trailers of a
 // request stay here; those of an answer follow it.
-func copyBody(dst net.Conn, prefix []byte, body *h1.Body, framing int64) (n int64, err error) {
+func copyBody(dst net.Conn, prefix []byte, body messageBody, framing int64) (n int64, err error) {
 	buf := buffers.Get().(*[chunkRoom + copyBuffer + 2]byte)
 	defer buffers.Put(buf)
 	trailers := prefix != nil // an answer
@@ -132,12 +142,12 @@ func chunk(buf *[chunkRoom + copyBuffer + 2]byte, k int) []byte {
 // trailersOf filters an answer's trailers as header fields are filtered. Those
 // of a request are dropped: nothing here expects any, and credentials could
 // hide in them.
-func trailersOf(body *h1.Body, answer bool) h1.Fields {
+func trailersOf(body messageBody, answer bool) h1.Fields {
 	if !answer {
 		return nil
 	}
 	var out h1.Fields
-	for _, f := range body.Trailers {
+	for _, f := range body.TrailerFields() {
 		if keepsResponseField(f.Name, nil) {
 			out = append(out, f)
 		}

@@ -189,8 +189,8 @@ func (x *exchange) answer(resp h1.Response) step {
 	case resp.Status == http.StatusProxyAuthRequired:
 		return x.unwanted(policy.DialFailed, "the origin answered 407, which only a proxy may")
 	}
-	v := x.v.Ruling
-	x.f.verdict(v, resp.Status)
+	resp = x.blot(resp)
+	x.f.verdict(x.v.Ruling, resp.Status)
 	keep := !x.req.Close
 	err := x.relay(resp, keep)
 	clean := err == nil && x.settleBody()
@@ -249,6 +249,7 @@ func (x *exchange) settleBody() bool {
 
 // upgrade relays a WebSocket: the 101 first, then bytes in both directions.
 func (x *exchange) upgrade(resp h1.Response) step {
+	resp = x.blot(resp)
 	x.f.verdict(x.v.Ruling, resp.Status)
 	head := h1.AppendStatus(nil, resp.Status, resp.Reason)
 	for _, f := range resp.Fields {
@@ -280,7 +281,7 @@ func (x *exchange) relay(resp h1.Response, keep bool) error {
 		}
 	}
 	head := responseHead(resp, framing, true, keep)
-	n, err := relayBody(x.c.conn, head, h1.NewBody(x.up.Src, resp.Length), x.up, framing)
+	n, err := relayBody(x.c.conn, head, x.answerBody(resp), x.up, framing)
 	x.sentDown = n
 	return err
 }

@@ -469,7 +469,7 @@ func (b *bench) listen(t testing.TB, way Way) string {
 	return l.Addr().String()
 }
 
-func withTimeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
+func withTimeout(t testing.TB, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), d)
 }
 

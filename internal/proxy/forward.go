@@ -113,13 +113,17 @@ func (s *Server) dial(ctx context.Context, v *verdict, f *flow, tunnel bool) (ne
 	return conn, addr, nil
 }
 
+// keepAlive finds dead origins; interval and count stay the kernel's, which
+// saves two calls a connection.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: -1, Count: -1}
+
 // dialer returns the seam's dial function, or the network's with the address
 // guard on the socket.
 func (s *Server) dialer(h egress.Host) origin.DialFunc {
 	if s.o.Dial != nil {
 		return s.o.Dial
 	}
-	d := net.Dialer{KeepAlive: 30 * time.Second, ControlContext: s.guard.Control(h)}
+	d := net.Dialer{KeepAliveConfig: keepAlive, ControlContext: s.guard.Control(h)}
 	return func(ctx context.Context, ap netip.AddrPort) (net.Conn, error) {
 		return d.DialContext(ctx, "tcp", ap.String())
 	}

@@ -180,7 +180,8 @@ func without(fields h1.Fields, name string) h1.Fields {
 func (s *Server) gitCredential(token string) *credential {
 	coded := base64.StdEncoding.EncodeToString([]byte("x-access-token:" + token))
 	s.o.Mask.Add(token, coded)
-	return &credential{header: "Authorization", value: "Basic " + coded}
+	cred := newCredential("Authorization", "Basic "+coded)
+	return &cred
 }
 
 // gitTokens keeps minted tokens, one per grant: a grant that is good for one

@@ -19,6 +19,7 @@ import (
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/h1"
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/policy"
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/redact"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
@@ -236,7 +237,10 @@ func (x *h2exchange) run(w http.ResponseWriter, r *http.Request, cred *credentia
 		return
 	}
 	x.f.verdict(x.v.Ruling, resp.StatusCode)
-	down, err := relayH2(w, resp)
+	if cred != nil {
+		blotHeader(resp.Header, cred.forms)
+	}
+	down, err := relayH2(w, resp, cred)
 	x.f.end(up.n.Load(), down, closeReason(err, true))
 	if err != nil {
 		panic(http.ErrAbortHandler) // resets the stream: a cut answer must not look whole
@@ -308,7 +312,7 @@ func copyHeader(dst, src http.Header) {
 }
 
 // relayH2 hands an answer on, every piece as it comes, with its trailers.
-func relayH2(w http.ResponseWriter, resp *http.Response) (int64, error) {
+func relayH2(w http.ResponseWriter, resp *http.Response, cred *credential) (int64, error) {
 	copyHeader(w.Header(), resp.Header)
 	if resp.ContentLength >= 0 {
 		w.Header().Set("Content-Length", fmt.Sprint(resp.ContentLength))
@@ -320,9 +324,13 @@ func relayH2(w http.ResponseWriter, resp *http.Response) (int64, error) {
 	}
 	buf := buffers.Get().(*[chunkRoom + copyBuffer + 2]byte)
 	defer buffers.Put(buf)
+	var body io.Reader = resp.Body
+	if cred != nil {
+		body = &blottedReader{rd: resp.Body, filter: redact.NewFilter(cred.forms)}
+	}
 	var n int64
 	for {
-		k, rerr := resp.Body.Read(buf[:copyBuffer])
+		k, rerr := body.Read(buf[:copyBuffer])
 		if k > 0 {
 			m, err := w.Write(buf[:k])
 			n += int64(m)
@@ -339,6 +347,9 @@ func relayH2(w http.ResponseWriter, resp *http.Response) (int64, error) {
 		if rerr != nil {
 			return n, rerr
 		}
+	}
+	if cred != nil {
+		blotHeader(resp.Trailer, cred.forms)
 	}
 	for name, values := range resp.Trailer {
 		if keepsResponseField(name, nil) {

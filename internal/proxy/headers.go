@@ -5,10 +5,18 @@ import (
 	"strings"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/h1"
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/redact"
 )
 
 // credential is a header that the proxy sets in the sandbox's place.
-type credential struct{ header, value string }
+type credential struct {
+	header, value string
+	forms         redact.Patterns // that must not come back
+}
+
+func newCredential(header, value string) credential {
+	return credential{header: header, value: value, forms: redact.Of(value)}
+}
 
 // outbound says how a request is rewritten on its way out.
 type outbound struct {
@@ -80,8 +88,8 @@ func keepsRequestField(name string, all h1.Fields, o outbound) bool {
 		return false
 	case o.methodList && methodOverride(name):
 		return false
-	case o.inject != nil && (credentialField(name) || strings.EqualFold(name, o.inject.header)):
-		return false
+	case o.inject != nil && (credentialField(name) || strings.EqualFold(name, o.inject.header) || strings.EqualFold(name, "Accept-Encoding")):
+		return false // an echo of the credential could not be seen in a compressed answer
 	}
 	return true
 }

@@ -73,7 +73,7 @@ func (s *Server) resolveOne(ctx context.Context, h egress.Host, g egress.Injecti
 	if i := strings.LastIndexByte(got.Value, ' '); i >= 0 {
 		s.o.Mask.Add(got.Value[i+1:])
 	}
-	r := &resolved{grant: g, current: credential{header: header, value: got.Value}}
+	r := &resolved{grant: g, current: newCredential(header, got.Value)}
 	if got.ExpiresAt > 0 {
 		r.expires = time.UnixMilli(got.ExpiresAt)
 	}

@@ -75,7 +75,9 @@ func TestInterceptedRequest(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("X-Wardyn-Egress", "forged")
 		w.Header().Set("Proxy-Authenticate", "Basic")
-		w.Header().Set("X-Saw-Key", r.Header.Get("X-Api-Key"))
+		if key := r.Header.Get("X-Api-Key"); key != "Bearer test-secret-0123456789" { // E97
+			t.Errorf("origin saw key %q", key)
+		}
 		w.Header().Set("X-Saw-Auth", r.Header.Get("Authorization")+r.Header.Get("Cookie"))
 		w.Header().Set("X-Saw-Agent", r.Header.Get("User-Agent")+r.Header.Get("Accept-Encoding")+r.Header.Get("Via"))
 		fmt.Fprintf(w, "%s %s %s %s", r.Proto, r.Method, r.RequestURI, body)
@@ -102,8 +104,8 @@ func TestInterceptedRequest(t *testing.T) {
 			if resp.Proto != proto {
 				t.Errorf("the client got %s", resp.Proto)
 			}
-			if resp.Header.Get("X-Saw-Key") != "Bearer test-secret-0123456789" || resp.Header.Get("X-Saw-Auth") != "" { // E97
-				t.Errorf("origin saw key %q, other credentials %q", resp.Header.Get("X-Saw-Key"), resp.Header.Get("X-Saw-Auth"))
+			if resp.Header.Get("X-Saw-Auth") != "" {
+				t.Errorf("origin saw other credentials %q", resp.Header.Get("X-Saw-Auth"))
 			}
 			if resp.Header.Get("X-Saw-Agent") != "" || resp.Header.Get("X-Wardyn-Egress") != "" || resp.Header.Get("Proxy-Authenticate") != "" {
 				t.Errorf("headers %v", resp.Header)
@@ -334,5 +336,49 @@ func TestE80WebSocketThroughInterception(t *testing.T) {
 	got := make([]byte, 8)
 	if _, err := io.ReadFull(br, got); err != nil || string(got) != "hi there" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestE101EchoedCredentialIsBlotted: an origin that shows what it was sent.
+func TestE101EchoedCredentialIsBlotted(t *testing.T) {
+	const secret = "test-secret-0123456789"
+	origin := tlsOrigin(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := r.Header.Get("X-Api-Key")
+		if !strings.Contains(key, secret) || r.Header.Get("Accept-Encoding") != "" {
+			t.Errorf("origin saw %v", r.Header)
+		}
+		w.Header().Set("X-Echo", key)
+		w.Header().Set("Trailer", "X-Last")
+		if r.URL.Path == "/counted" {
+			w.Header().Set("Content-Length", fmt.Sprint(len(key)*1000))
+		}
+		for range 1000 {
+			io.WriteString(w, key[:10])
+			if r.URL.Path == "/pieces" {
+				w.(http.Flusher).Flush()
+			}
+			io.WriteString(w, key[10:])
+		}
+		w.Header().Set("X-Last", key)
+	}), "h2", "http/1.1")
+	for name, h2 := range bothVersions {
+		for _, path := range []string{"/counted", "/pieces"} {
+			t.Run(name+path, func(t *testing.T) {
+				b := intercepting(t, origin, allow("api.test"), true)
+				req, _ := http.NewRequest("GET", "https://api.test"+path, nil)
+				req.Header.Set("Accept-Encoding", "gzip")
+				resp, err := b.browser(t, h2).Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(resp.Body)
+				if err != nil || len(body) != 1000*len("Bearer "+secret) || strings.Trim(string(body), "*") != "" {
+					t.Errorf("%d bytes, %v, such as %.60q", len(body), err, body)
+				}
+				if h := fmt.Sprint(resp.Header, resp.Trailer); strings.Contains(h, secret) || !strings.Contains(h, "***") {
+					t.Errorf("headers %s", h)
+				}
+			})
+		}
 	}
 }

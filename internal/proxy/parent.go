@@ -95,7 +95,7 @@ func (s *Server) dialParent(ctx context.Context) (net.Conn, netip.AddrPort, erro
 	}
 	dial := s.o.Dial
 	if dial == nil {
-		d := net.Dialer{KeepAlive: 30 * time.Second}
+		d := net.Dialer{KeepAliveConfig: keepAlive}
 		dial = func(ctx context.Context, ap netip.AddrPort) (net.Conn, error) {
 			return d.DialContext(ctx, "tcp", ap.String())
 		}

@@ -58,6 +58,9 @@ func (b *Body) More(most int) ([]byte, error) {
 	return b.peeked, err
 }
 
+// TrailerFields returns Trailers.
+func (b *Body) TrailerFields() Fields { return b.Trailers }
+
 // Left returns how many bytes of a counted body are still to come, or -1.
 func (b *Body) Left() int64 {
 	if b.kind != 0 {
