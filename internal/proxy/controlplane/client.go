@@ -51,7 +51,7 @@ func New(rawURL string) (*Client, error) {
 	tr := &http.Transport{DisableCompression: true, MaxIdleConns: 4, IdleConnTimeout: 60 * time.Second}
 	switch u.Scheme {
 	case "unix":
-		if u.Host != "" || u.Path == "" {
+		if u.Host != "" || u.Path == "" || u.Fragment != "" {
 			return nil, fmt.Errorf("control plane URL %q: want unix:///path/to.sock", rawURL)
 		}
 		path := u.Path
@@ -62,8 +62,8 @@ func New(rawURL string) (*Client, error) {
 		c.wire = &wire{network: "unix", addr: path, host: "wardyn-control"}
 		return c, nil
 	case "http", "https":
-		if u.Host == "" || u.User != nil || u.RawQuery != "" {
-			return nil, fmt.Errorf("control plane URL: want %s://host[:port] without user or query", u.Scheme)
+		if u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return nil, fmt.Errorf("control plane URL: want %s://host[:port] without user, query or fragment", u.Scheme)
 		}
 		return newClient(strings.TrimRight(u.String(), "/"), tr), nil
 	}
