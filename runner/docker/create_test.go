@@ -45,6 +45,7 @@ func TestR9CallOrder(t *testing.T) {
 		"ContainerCreate proxy", "NetworkConnect", "ContainerStart proxy",
 		"ContainerCreate agent",
 	}
+	slices.Sort(w.engine.calls[4:6]) // these two are made side by side
 	if !slices.Equal(w.engine.calls, want) {
 		t.Errorf("calls:\n%s\nwant:\n%s", strings.Join(w.engine.calls, "\n"), strings.Join(want, "\n"))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/google/uuid"
 )
@@ -36,9 +37,27 @@ type runSteps struct {
 	record, lease, folder, network, control, sidecar, agent step
 }
 
-// all is everything a run may own, oldest first.
+// all is everything a run may own, oldest first. The two containers go side by
+// side: neither needs the other to be removed.
 func (s runSteps) all() []step {
-	return []step{s.record, s.lease, s.folder, s.network, s.control, s.sidecar, s.agent}
+	return []step{s.record, s.lease, s.folder, s.network, s.control, together("remove the containers", s.agent, s.sidecar)}
+}
+
+// together is one step made of several that are done at the same time.
+func together(what string, steps ...step) step {
+	return step{what: what, do: func(ctx context.Context) error {
+		errs := make([]error, len(steps))
+		var all sync.WaitGroup
+		for i, s := range steps {
+			all.Go(func() {
+				if err := s.do(ctx); err != nil {
+					errs[i] = fmt.Errorf("%s: %w", s.what, err)
+				}
+			})
+		}
+		all.Wait()
+		return errors.Join(errs...)
+	}}
 }
 
 // unwind runs steps newest first. One that fails does not keep the others from
