@@ -34,11 +34,11 @@ type part struct {
 	spool
 	start    int64 // offset in the log of the first byte to deliver
 	found    bool  // start follows on what was delivered
-	received int64 // what the attach had brought when the log had been read
+	received int64 // what the attach had brought before the log was read
 	skip     int64 // bytes at the attach's beginning that the log has too
 }
 
-// read reads both logs. With live it notes how much had come when each was read.
+// read reads both logs. With live it notes how much had come before each was.
 func (b *backlog) read(ctx context.Context, live *tap) error {
 	b.close()
 	for s := range streams {
@@ -46,6 +46,9 @@ func (b *backlog) read(ctx context.Context, live *tap) error {
 		*p = part{spool: spool{limit: b.limit}}
 		if err := p.open(b.dir); err != nil {
 			return err
+		}
+		if live != nil {
+			p.received = live.received(s)
 		}
 		log, err := b.from.ReadLog(ctx, b.ref, s.String())
 		if err != nil {
@@ -57,9 +60,6 @@ func (b *backlog) read(ctx context.Context, live *tap) error {
 			return fmt.Errorf("read the engine's log: %w", err)
 		}
 		p.start, p.found = l.Start, l.Found
-		if live != nil {
-			p.received = live.received(s)
-		}
 	}
 	return nil
 }

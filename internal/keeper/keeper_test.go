@@ -33,6 +33,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) == 6 && os.Args[1] == "plugin-process" {
+		fmt.Fprintln(os.Stderr, pluginProcess(os.Args[2:]))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
@@ -254,20 +258,46 @@ func TestK8ReaderDiesAndComesBack(t *testing.T) {
 // One keeper a socket, however many ask for one at once.
 func TestK8OneKeeper(t *testing.T) {
 	w := newWorld(t)
+	serving := make(chan int32, 8)
 	var wg sync.WaitGroup
-	for range 8 {
+	for range cap(serving) {
 		wg.Go(func() {
 			if _, err := w.ask(t.Context(), true, request{Op: "list"}); err != nil {
 				t.Error(err)
 			}
+			serving <- peer(t, w.Socket)
 		})
 	}
 	wg.Wait()
-	out, err := exec.Command("pgrep", "-c", "-f", "keeper-process "+w.Socket).Output()
-	// Those that lost the race wait for the lock and end when idle.
-	if err != nil || strings.TrimSpace(string(out)) == "0" {
-		t.Fatalf("%s, %v", out, err)
+	close(serving)
+	first := <-serving
+	for pid := range serving {
+		if pid != first {
+			t.Errorf("processes %d and %d both serve", first, pid)
+		}
 	}
+}
+
+// peer is the process that serves a socket.
+func peer(t *testing.T, socket string) int32 {
+	c, err := net.Dial("unixpacket", socket)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer c.Close()
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	var cred *unix.Ucred
+	raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	return cred.Pid
 }
 
 func TestK8KeeperKilledInTheMiddle(t *testing.T) {
@@ -320,17 +350,7 @@ func TestK8LogSurvivesTheKeeper(t *testing.T) {
 	out := collect(t, w.task.Stdout) // ends at the first end of file, as logmon does
 	collect(t, w.task.Stderr)
 	w.follow(t)
-	for { // until this process holds the FIFO as well
-		w.mu.Lock()
-		g := w.guards[w.task.ID].fifo[stdout]
-		w.mu.Unlock()
-		if ok, err := g.open(); err != nil {
-			t.Fatal(err)
-		} else if ok {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	w.guarded(t)
 	var want strings.Builder
 	for i := range 300 {
 		line := fmt.Sprintf("line %d\n", i)

@@ -14,9 +14,9 @@ const clearFrom = 16
 // connection brings, as far as it has come: when it ends within the overlap,
 // the log simply goes on. 0 means that they have nothing in common.
 //
-// received is how much the connection had brought when the log had been read.
-// A log is not ahead of a connection, so the overlap should not be longer; a
-// longer one is taken only when the content leaves no doubt.
+// received is how much the connection had brought when reading the log began.
+// What came later may be newer than the log, so a longer overlap is taken only
+// when the content leaves no doubt.
 //
 // The answer counts bytes of the connection.
 func Overlap(log, attach []byte, received int64) int64 {
