@@ -30,6 +30,14 @@ func statusOf(source string) int {
 	return http.StatusForbidden
 }
 
+// statusFor is the status that a ruling is answered with.
+func statusFor(r policy.Ruling) int {
+	if r.Status != 0 {
+		return r.Status
+	}
+	return statusOf(r.Source)
+}
+
 // kindOf is the word for a refusal in the X-Wardyn-Egress header.
 func kindOf(r policy.Ruling) string {
 	switch {
@@ -102,7 +110,7 @@ func refusalParts(f *flow, r policy.Ruling, status int) (h1.Fields, []byte) {
 		body.Rule = &r.Rule
 	}
 	fields := h1.Fields{{Name: "X-Wardyn-Egress", Value: body.Wardyn}, {Name: "Proxy-Status", Value: "wardyn; error=" + proxyError(r)}}
-	if r.Decision == egress.Pending || status == http.StatusServiceUnavailable {
+	if r.Decision == egress.Pending || r.Source == policy.Limit {
 		wait := retryAfter
 		body.RetryAfter = &wait
 		fields = append(fields, h1.Field{Name: "Retry-After", Value: strconv.Itoa(wait)})

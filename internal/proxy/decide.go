@@ -89,6 +89,9 @@ func grammar(a ask) (egress.Authority, *policy.Ruling) {
 
 // evaluate asks a replaced evaluator in the place of the policy's lists.
 func (s *Server) evaluate(ctx context.Context, req policy.Request) policy.Ruling {
+	if out, blocked := s.policy.Literal(req.Host); blocked {
+		return out // before anybody is asked
+	}
 	op, err := s.o.Evaluator.EvaluateHost(ctx, egress.Request{
 		RunID: s.runID, Host: req.Host.String(), Port: int(req.Port), Method: req.Method, Time: time.Now(),
 	})
@@ -115,6 +118,11 @@ func (s *Server) vet(ctx context.Context, v *verdict) {
 	addrs := s.guard.Pinned(v.Host)
 	if addrs == nil {
 		start := time.Now()
+		if !s.names.spend(v.Host, start) {
+			v.Ruling = policy.Ruling{Decision: egress.Deny, Source: policy.Limit, Status: 429,
+				Cause: "too many new names below " + v.Host.Registrable() + " in a short time", Hint: "names that were asked for before are not limited; try again later"}
+			return
+		}
 		found, err := s.lookup(ctx, v.Host)
 		v.dns = time.Since(start)
 		if err != nil {

@@ -160,10 +160,10 @@ func idempotent(method string) bool {
 }
 
 func dialStatus(r *policy.Ruling) int {
-	if r.Source == policy.DialFailed && strings.HasSuffix(r.Cause, "no answer in time") {
+	if strings.HasSuffix(r.Cause, noAnswer) {
 		return http.StatusGatewayTimeout
 	}
-	return statusOf(r.Source)
+	return statusFor(*r)
 }
 
 // fail answers an exchange that got nowhere. Where the body was on its way the

@@ -29,6 +29,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/controlplane"
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/h1"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
@@ -474,3 +475,7 @@ func withTimeout(t testing.TB, d time.Duration) (context.Context, context.Cancel
 }
 
 func quietSlog() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func h1Request(target string) h1.Request {
+	return h1.Request{Method: "GET", Target: target, Minor: 1, Host: "x", HasHost: true}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/h1"
@@ -19,14 +20,14 @@ import (
 func (c *front) forward(ctx context.Context, f *flow, req h1.Request, d destination) step {
 	v := c.s.admit(ctx, f.ask)
 	if !v.OK() {
-		return c.refuse(f, req, v.Ruling, statusOf(v.Source))
+		return c.refuse(f, req, v.Ruling, statusFor(v.Ruling))
 	}
 	f.ask.host, f.detail.Visibility = v.Host.String(), "full"
 	if c.entry == explicit || c.entry == transparentHTTP {
 		c.live.dependOn(v)
 	}
 	if d.mismatch {
-		v.Cause = "the Host header named another host than the target and was replaced"
+		v.Cause = strings.TrimPrefix(v.Cause+"; the Host header named another host than the target and was replaced", "; ")
 	}
 	x := &exchange{c: c, f: f, req: req, d: d, v: v, tls: c.entry == tunnelTLS, out: outbound{
 		methodList: c.s.policy.HasMethodList(), websocket: websocketUpgrade(req.Method, req.Fields),
@@ -129,12 +130,15 @@ func (s *Server) dialer(h egress.Host) origin.DialFunc {
 	}
 }
 
+// noAnswer ends the cause of what is a timeout.
+const noAnswer = "no answer in time"
+
 // dialCause names what went wrong without the addresses inside.
 func dialCause(err error) string {
 	var oe *net.OpError
 	switch {
 	case isTimeout(err), errors.Is(err, context.DeadlineExceeded):
-		return "no answer in time"
+		return noAnswer
 	case errors.As(err, &oe) && oe.Err != nil:
 		return oe.Err.Error()
 	}

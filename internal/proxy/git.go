@@ -57,7 +57,7 @@ func (c *front) gitForward(ctx context.Context, req h1.Request, g gitproto.Reque
 	f := c.s.newFlow(ask{host: host, port: 443, method: req.Method, path: d.path(), scheme: "https"})
 	v := c.s.admitGranted(f.ask, "git grant "+g.Repo)
 	if !v.OK() {
-		return c.refuse(f, req, v.Ruling, statusOf(v.Source))
+		return c.refuse(f, req, v.Ruling, statusFor(v.Ruling))
 	}
 	x := &exchange{c: c, f: f, req: req, d: d, v: v, tls: true, body: h1.NewBody(c.src, req.Length)}
 	if g.Push() && g.Path != "info/refs" {

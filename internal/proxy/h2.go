@@ -375,17 +375,14 @@ func transportCause(err error) string {
 		return "the client gave up"
 	}
 	if isTimeout(err) {
-		return "no answer in time"
+		return noAnswer
 	}
 	return "the origin closed the connection without an answer"
 }
 
 // refuse records and answers a refusal.
 func (x *h2exchange) refuse(w http.ResponseWriter, r policy.Ruling) {
-	status := statusOf(r.Source)
-	if r.Source == policy.DialFailed {
-		status = dialStatus(&r)
-	}
+	status := dialStatus(&r)
 	x.f.verdict(r, status)
 	fields, body := refusalParts(x.f, r, status)
 	clear(w.Header())

@@ -121,7 +121,7 @@ func (s *Server) openParent(ctx context.Context, a egress.Authority, tunnel bool
 	if err != nil {
 		conn.Close()
 		if isTimeout(err) {
-			return nil, addr, fail("no answer in time")
+			return nil, addr, fail(noAnswer)
 		}
 		return nil, addr, fail(err.Error())
 	}

@@ -88,6 +88,7 @@ type Server struct {
 	parent   *parent
 	creds    credentials
 	git      gitTokens
+	names    nameBudget
 	recent   refusals
 	flowSeq  flowIDs
 	flows    registry

@@ -40,7 +40,7 @@ func (c *front) connect(ctx context.Context, req h1.Request) step {
 	defer c.s.flows.closeTunnel()
 	v := c.s.decide(ctx, f.ask)
 	if !v.OK() {
-		return c.refuse(f, req, v.Ruling, statusOf(v.Source))
+		return c.refuse(f, req, v.Ruling, statusFor(v.Ruling))
 	}
 	f.ask.host = v.Host.String()
 	conn, addr, bad := c.s.dial(ctx, &v, f, true)

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"golang.org/x/net/publicsuffix"
 )
 
 // Host is a host name or an address in the one form in which it is compared,
@@ -148,6 +150,16 @@ func (h Host) String() string {
 // IsLocalhost reports whether h is "localhost" or a name below it.
 func (h Host) IsLocalhost() bool {
 	return h.name == "localhost" || strings.HasSuffix(h.name, ".localhost")
+}
+
+// Registrable returns the domain that a name was registered under, such as
+// "example.co.uk" for "a.b.example.co.uk". For addresses and for names that are
+// no more than a public suffix it is the host itself.
+func (h Host) Registrable() string {
+	if d, err := publicsuffix.EffectiveTLDPlusOne(h.name); err == nil {
+		return d
+	}
+	return h.String()
 }
 
 // ParsePort reads a port: decimal, 1 to 65535, no sign, no leading zero.

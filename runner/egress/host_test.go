@@ -73,3 +73,15 @@ func TestAuthorityForms(t *testing.T) {
 		}
 	}
 }
+
+func TestRegistrable(t *testing.T) {
+	for in, want := range map[string]string{
+		"a.b.example.co.uk": "example.co.uk", "example.co.uk": "example.co.uk", "x.tenant.github.io": "tenant.github.io",
+		"a.b.test": "b.test", "intranet": "intranet", "co.uk": "co.uk", "8.8.8.8": "8.8.8.8",
+	} {
+		h, err := ParseHost(in)
+		if err != nil || h.Registrable() != want {
+			t.Errorf("%s: %q, %v; want %q", in, h.Registrable(), err, want)
+		}
+	}
+}

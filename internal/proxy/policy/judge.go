@@ -70,6 +70,8 @@ type Ruling struct {
 	Cause string
 	// Hint is a sentence: what an author or an operator can change.
 	Hint string
+	// Status is what to answer where the source alone does not say it.
+	Status int
 	// Raw: the tunnel is not looked into.
 	Raw bool
 	// Ask: a plain miss; an approval may be raised before judging again.
@@ -90,7 +92,7 @@ func refused(source, rule, cause, hint string) Ruling {
 // allow lists, method, cleartext credentials. The first step that stops the
 // request names the source.
 func (p *Policy) Judge(r Request, approval Approval) Ruling {
-	if out, blocked := p.literal(r.Host); blocked {
+	if out, blocked := p.Literal(r.Host); blocked {
 		return out
 	}
 	if out, denied := p.denied(r); denied {
@@ -127,9 +129,9 @@ func methodHint(m string) string {
 	return fmt.Sprintf("the author can add %q to the job's egress.methods", m)
 }
 
-// literal refuses blocked address literals and localhost before any list is
+// Literal refuses blocked address literals and localhost before any list is
 // looked at, so that no list and no approval can open them.
-func (p *Policy) literal(h egress.Host) (Ruling, bool) {
+func (p *Policy) Literal(h egress.Host) (Ruling, bool) {
 	if h.IsLocalhost() {
 		return refused(PrivateIP, "", h.String()+" is this machine itself", "a sandbox reaches its own services directly, not through the proxy"), true
 	}
@@ -261,7 +263,7 @@ func (p *Policy) JudgeGranted(r Request, rule string) Ruling {
 // before goes through what stands before every allow: literals, a deny list,
 // the operator's ceiling.
 func (p *Policy) before(r Request, denied func(Request) (Ruling, bool)) (Ruling, bool) {
-	if out, blocked := p.literal(r.Host); blocked {
+	if out, blocked := p.Literal(r.Host); blocked {
 		return out, true
 	}
 	if out, hit := denied(r); hit {
