@@ -52,12 +52,17 @@ func TestR40AgentInIdleSandbox(t *testing.T) {
 			}
 		}
 
+		path, _ := b.exitPath(b.ref, id)
+		if kept, err := os.ReadFile(path); err != nil || string(kept) != "42\n" {
+			t.Errorf("S31, kept: %q, %v", kept, err)
+		}
+
 		// An id that the engine does not know, like one it has forgotten.
 		lost := strings.Repeat("0", 64)
 		if st, err := b.AgentStatus(t.Context(), b.ref, lost); !errors.Is(err, errLost) {
 			t.Errorf("B6, while the sandbox lives: %+v, %v", st, err)
 		}
-		path, _ := b.exitPath(b.ref, lost)
+		path, _ = b.exitPath(b.ref, lost)
 		if err := os.WriteFile(path, []byte("7\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

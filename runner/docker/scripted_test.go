@@ -55,14 +55,11 @@ func (s *scripted) ContainerWait(ctx context.Context, _ string, _ container.Wait
 	done, failed := make(chan container.WaitResponse), make(chan error, 1)
 	go func() {
 		code, err := s.wait(ctx)
-		switch {
-		case ctx.Err() != nil:
-			failed <- ctx.Err()
-		case err != nil:
+		if err != nil {
 			failed <- err
-		default:
-			done <- container.WaitResponse{StatusCode: code}
+			return
 		}
+		done <- container.WaitResponse{StatusCode: code}
 	}()
 	return done, failed
 }

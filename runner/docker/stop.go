@@ -47,7 +47,7 @@ func (r *Runner) StopProcess(ctx context.Context, ref, signal string, timeout ti
 		// An image may name what no job may: it is the engine's to judge.
 		sig = cmp.Or(c.Config.StopSignal, "SIGTERM")
 	}
-	if timeout > 0 && sig != unix.SignalName(syscall.SIGKILL) {
+	if timeout > 0 {
 		down, err := r.endWithin(ctx, ref, sig, timeout)
 		switch {
 		case down:

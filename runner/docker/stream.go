@@ -12,10 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
@@ -26,13 +24,6 @@ const (
 	defaultRows = 24
 	defaultTerm = "TERM=xterm-256color"
 )
-
-// resizeTimeout bounds a change of size: the engine waits ten seconds for a
-// process that does not come up.
-const resizeTimeout = 15 * time.Second
-
-// errClosed is what Wait says after Close: the exit code was not waited for.
-var errClosed = errors.New("the stream was closed before its process ended")
 
 // ExecStream runs argv in the sandbox as a fresh process under the recorder,
 // which makes sure that it can be killed, and that it ends when argv does even
@@ -100,15 +91,8 @@ func (r *Runner) startExec(ctx, life context.Context, ref string, spec runner.Ex
 			return nil, err
 		}
 	}
-	o := execOptions(p.id, spec)
-	created, err := r.api.ContainerExecCreate(ctx, ref, o)
-	if err != nil {
-		return nil, r.execRefused(ctx, ref, err)
-	}
-	p.exec = created.ID
-	p.link, err = r.hijack(ctx, "/exec/"+p.exec+"/start", nil, container.ExecStartOptions{Tty: o.Tty, ConsoleSize: o.ConsoleSize})
-	if err != nil {
-		return nil, r.execRefused(ctx, ref, err)
+	if err := p.connect(ctx, execOptions(p.id, spec)); err != nil {
+		return nil, err
 	}
 	p.ctx, p.cancel = context.WithCancel(life)
 	if p.tty {
@@ -125,6 +109,30 @@ func (r *Runner) startExec(ctx, life context.Context, ref string, spec runner.Ex
 	p.unwatch = context.AfterFunc(life, func() { p.close() })
 	go p.pump()
 	return p, nil
+}
+
+// connect creates the exec and starts it with its streams attached.
+func (p *process) connect(ctx context.Context, o container.ExecOptions) error {
+	created, err := p.r.api.ContainerExecCreate(ctx, p.ref, o)
+	if err != nil {
+		return p.r.execRefused(ctx, p.ref, err)
+	}
+	p.exec = created.ID
+	p.link, err = p.r.hijack(ctx, "/exec/"+p.exec+"/start", nil, container.ExecStartOptions{Tty: o.Tty, ConsoleSize: o.ConsoleSize})
+	if err == nil {
+		return nil
+	}
+	err = p.r.execRefused(ctx, p.ref, err)
+	if ctx.Err() != nil || errors.Is(err, runner.ErrUnavailable) {
+		// The engine may have heard of the start, and nobody else will end
+		// what comes of it.
+		go func() {
+			if err := p.r.killExec(p.ref, p.exec, p.id); err != nil {
+				p.r.opts.Log.Warn("exec without an answer", "ref", p.ref, "error", err)
+			}
+		}()
+	}
+	return err
 }
 
 // execOptions is what the engine is asked for. One recorder carries one exec.
@@ -180,106 +188,4 @@ func (p *process) session() *runner.ExecSession {
 		s.Stderr = bytes.NewReader(nil)
 	}
 	return s
-}
-
-// pump carries the output until its end, then settles how the process ended.
-func (p *process) pump() {
-	out := &startText{w: p.stdout.w}
-	var err error
-	if p.tty {
-		_, err = io.Copy(out, p.link.reader())
-	} else {
-		_, err = stdcopy.StdCopy(out, p.stderr.w, p.link.reader())
-	}
-	p.code, p.over, p.err = p.outcome(err)
-	if p.over && p.err == nil {
-		p.err = out.settle(p.ref, p.code)
-	}
-	p.stdout.w.Close()
-	p.stderr.w.Close()
-	p.link.conn.Close()
-	p.unwatch()
-	p.cancel()
-	close(p.done)
-}
-
-// outcome asks how the process ended, once its stream has.
-func (p *process) outcome(streamErr error) (code int, over bool, err error) {
-	ctx, cancel := context.WithTimeout(p.ctx, callTimeout)
-	defer cancel()
-	var pause backoff
-	for {
-		s, err := p.r.inspectExec(ctx, p.exec)
-		switch {
-		case p.ctx.Err() != nil:
-			return 0, false, fmt.Errorf("exec in %s: %w: %w", p.ref, errClosed, p.ctx.Err())
-		case errors.Is(err, runner.ErrNotFound):
-			return 0, false, fmt.Errorf("exec in %s: %w: %w", p.ref, runner.ErrUnavailable, errLost)
-		case err == nil && s.Running:
-			err = fmt.Errorf("%w: its stream has ended, but it runs on", runner.ErrUnavailable)
-		case err == nil && s.ExitCode == nil:
-			return 0, true, fmt.Errorf("exec in %s: the process was never started", p.ref)
-		case err == nil:
-			return *s.ExitCode, true, nil
-		}
-		if pause.sleep(ctx) != nil {
-			return 0, false, errors.Join(fmt.Errorf("exec in %s: exit code not known: %w", p.ref, err), streamErr)
-		}
-	}
-}
-
-func (p *process) wait() (int, error) {
-	<-p.done
-	return p.code, p.err
-}
-
-func (p *process) ended() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
-}
-
-func (p *process) resize(cols, rows uint16) error {
-	if !p.tty || cols == 0 || rows == 0 {
-		return nil
-	}
-	p.resizing.Lock()
-	defer p.resizing.Unlock()
-	return p.setSize(cols, rows)
-}
-
-func (p *process) setSize(cols, rows uint16) error {
-	if p.ended() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(p.ctx, resizeTimeout)
-	defer cancel()
-	err := p.r.api.ContainerExecResize(ctx, p.exec, container.ResizeOptions{Width: uint(cols), Height: uint(rows)})
-	if err == nil {
-		return nil
-	}
-	if s, ierr := p.r.inspectExec(ctx, p.exec); ierr == nil && !s.Running && s.ExitCode != nil {
-		return nil // it has just ended: nobody looks at that terminal
-	}
-	return wrap("resize terminal", err)
-}
-
-// stdin is the process's standard input.
-type stdin struct{ p *process }
-
-func (s stdin) Write(b []byte) (int, error) { return s.p.link.conn.Write(b) }
-
-// Close half-closes: the process reads end of file, and its output flows on.
-func (s stdin) Close() error {
-	c, ok := s.p.link.conn.(interface{ CloseWrite() error })
-	if !ok || s.p.ended() {
-		return nil
-	}
-	if err := c.CloseWrite(); err != nil && !s.p.ended() {
-		return fmt.Errorf("close standard input: %w", err)
-	}
-	return nil
 }

@@ -26,8 +26,9 @@ import (
 // execEngine scripts the life of execs on an httpEngine.
 type execEngine struct {
 	*Runner
-	stream  func(net.Conn) // what comes on the stream; it is closed after
-	inspect func() string  // the answer, a JSON object; "" is 404, "!" is 500
+	stream  func(net.Conn)      // what comes on the stream; it is closed after
+	inspect func() string       // the answer, a JSON object; "" is 404, "!" is 500
+	stall   func(*http.Request) // in place of an answer to a start
 	created atomic.Int64
 }
 
@@ -44,6 +45,10 @@ func newExecEngine(t *testing.T) *execEngine {
 	mux.HandleFunc("POST /exec/{id}/start", func(w http.ResponseWriter, req *http.Request) {
 		var o container.ExecStartOptions
 		if err := json.NewDecoder(req.Body).Decode(&o); err != nil || o.Detach {
+			return
+		}
+		if e.stall != nil {
+			e.stall(req)
 			return
 		}
 		conn := upgrade(t, w)
@@ -246,6 +251,35 @@ func TestCloseKills(t *testing.T) {
 	}
 }
 
+// TestStartWithoutAnAnswer: it may have been heard all the same, so what came
+// of it is ended.
+func TestStartWithoutAnAnswer(t *testing.T) {
+	e := newExecEngine(t)
+	started, gone := make(chan struct{}), make(chan struct{})
+	e.stall = func(req *http.Request) {
+		close(started)
+		<-req.Context().Done()
+		close(gone)
+	}
+	e.inspect = func() string {
+		if e.created.Load() == 1 {
+			return `{"Running":true}`
+		}
+		return `{"Running":false,"ExitCode":137}`
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-started; cancel() }()
+	if _, err := e.ExecStream(ctx, scriptedRef, anyExec); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	<-gone
+	for ctx := soon(t); e.created.Load() < 2; time.Sleep(5 * time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatal("no kill was run")
+		}
+	}
+}
+
 // TestD12HijackIsBounded: an engine that takes the request and does not answer.
 func TestD12HijackIsBounded(t *testing.T) {
 	leave := make(chan struct{})
@@ -287,6 +321,30 @@ func TestD12HijackIsBounded(t *testing.T) {
 	if _, ok := s.conn.(*net.UnixConn); !ok {
 		t.Errorf("connection %T cannot be handed on", s.conn)
 	}
+}
+
+// TestAttachOutputOfOneThatEnds just then: its stream would never end.
+func TestAttachOutputOfOneThatEnds(t *testing.T) {
+	mux := http.NewServeMux()
+	r := httpEngine(t, mux)
+	looks := 0
+	mux.HandleFunc("GET /containers/{ref}/json", func(w http.ResponseWriter, _ *http.Request) {
+		looks++
+		json.NewEncoder(w).Encode(map[string]any{
+			"Name": "/" + scriptedRef, "State": map[string]any{"Running": looks == 1, "StartedAt": startTime},
+			"Config": map[string]any{"Labels": r.reserved(scriptedRef, componentAgent)},
+		})
+	})
+	closed := make(chan struct{})
+	mux.HandleFunc("POST /containers/{ref}/attach", func(w http.ResponseWriter, _ *http.Request) {
+		conn := upgrade(t, w)
+		io.Copy(io.Discard, conn)
+		close(closed)
+	})
+	if _, err := r.AttachOutput(t.Context(), scriptedRef); !errors.Is(err, runner.ErrPrecondition) {
+		t.Fatalf("%v", err)
+	}
+	<-closed
 }
 
 func TestExecOptions(t *testing.T) {

@@ -1,21 +1,83 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
+// errClosed is what Wait says after Close: the exit code was not waited for.
+var errClosed = errors.New("the stream was closed before its process ended")
+
 // killRounds bounds how often a process is asked to end that does not.
 const killRounds = 10
+
+// pump carries the output until its end, then settles how the process ended.
+func (p *process) pump() {
+	out := &startText{w: p.stdout.w}
+	var err error
+	if p.tty {
+		_, err = io.Copy(out, p.link.reader())
+	} else {
+		_, err = stdcopy.StdCopy(out, p.stderr.w, p.link.reader())
+	}
+	p.code, p.over, p.err = p.outcome(err)
+	if p.over && p.err == nil {
+		p.err = out.settle(p.ref, p.code)
+	}
+	p.stdout.w.Close()
+	p.stderr.w.Close()
+	p.link.conn.Close()
+	p.unwatch()
+	p.cancel()
+	close(p.done)
+}
+
+// outcome asks how the process ended, once its stream has.
+func (p *process) outcome(streamErr error) (code int, over bool, err error) {
+	ctx, cancel := context.WithTimeout(p.ctx, callTimeout)
+	defer cancel()
+	var pause backoff
+	for {
+		s, err := p.r.inspectExec(ctx, p.exec)
+		switch {
+		case p.ctx.Err() != nil:
+			return 0, false, fmt.Errorf("exec in %s: %w: %w", p.ref, errClosed, p.ctx.Err())
+		case errors.Is(err, runner.ErrNotFound):
+			return 0, false, fmt.Errorf("exec in %s: %w: %w", p.ref, runner.ErrUnavailable, errLost)
+		case err == nil && s.Running:
+			err = fmt.Errorf("%w: its stream has ended, but it runs on", runner.ErrUnavailable)
+		case err == nil && s.ExitCode == nil:
+			return 0, true, fmt.Errorf("exec in %s: the process was never started", p.ref)
+		case err == nil:
+			return *s.ExitCode, true, nil
+		}
+		if pause.sleep(ctx) != nil {
+			return 0, false, errors.Join(fmt.Errorf("exec in %s: exit code not known: %w", p.ref, err), streamErr)
+		}
+	}
+}
+
+func (p *process) wait() (int, error) {
+	<-p.done
+	return p.code, p.err
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // close ends the stream and its process. It returns when the process is down.
 func (p *process) close() error {
@@ -108,53 +170,4 @@ func (o *owed) take(ref string) []string {
 	ids := o.m[ref]
 	delete(o.m, ref)
 	return ids
-}
-
-// refusalMark begins what a runtime says, on the stream of a process's output,
-// about a process that it could not start.
-const refusalMark = "OCI runtime exec failed"
-
-// startText passes a process's output on, but holds back a beginning that may
-// be the runtime's own words until the exit code tells.
-type startText struct {
-	w     io.Writer
-	held  []byte
-	plain bool // what comes is the process's own output
-}
-
-func (s *startText) Write(b []byte) (int, error) {
-	if s.plain {
-		return s.w.Write(b)
-	}
-	s.held = append(s.held, b...)
-	mark := []byte(refusalMark)
-	if len(s.held) <= maxEngineText && (bytes.HasPrefix(s.held, mark) || bytes.HasPrefix(mark, s.held)) {
-		return len(b), nil
-	}
-	return len(b), s.release()
-}
-
-func (s *startText) release() error {
-	s.plain = true
-	held := s.held
-	s.held = nil
-	if len(held) == 0 {
-		return nil
-	}
-	_, err := s.w.Write(held)
-	return err
-}
-
-// settle turns what is held into an error when the exit code says that the
-// process was not started, and passes it on as output otherwise.
-func (s *startText) settle(ref string, code int) error {
-	if (code != 126 && code != 127) || !bytes.HasPrefix(s.held, []byte(refusalMark)) {
-		s.release() // its reader may be gone: then nobody misses it
-		return nil
-	}
-	text := engineText(string(s.held))
-	if strings.Contains(text, "paused") {
-		return fmt.Errorf("%w (%s)", frozen("exec in", ref), text)
-	}
-	return fmt.Errorf("exec in %s: the process was not started: %s", ref, text)
 }
