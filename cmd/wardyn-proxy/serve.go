@@ -39,7 +39,8 @@ func serve(ctx context.Context, control, file string, log *slog.Logger) error {
 		RunID: runID, Out: os.Stdout, Post: src.client.Decisions, Buffer: src.config.DecisionBufferSize,
 		Batch: src.node.DecisionBatch, Mask: mask, Logger: log,
 	})
-	opts := proxy.Options{Config: src.config, Node: src.node, Sink: sink, Control: src.client, Mask: mask, Logger: log}
+	opts := proxy.Options{Config: src.config, Node: src.node, Sink: sink, Control: src.client, Mask: mask, Logger: log,
+		Quiet: func() { settle(log) }}
 	if src.local {
 		opts.ApprovalTrust = time.Second // asking costs little, and a revocation must bite at once
 	}

@@ -294,3 +294,26 @@ func FuzzLocate(f *testing.F) {
 		}
 	})
 }
+
+func TestQuietIsCalledOncePerRest(t *testing.T) {
+	n := 0
+	r := restful{quiet: func() { n++ }}
+	at := time.Now()
+	step := func(busy bool, d time.Duration) { at = at.Add(d); r.note(at, busy) }
+	step(false, time.Hour)
+	step(false, time.Hour)
+	if n != 0 {
+		t.Error("called although nothing was ever open")
+	}
+	step(true, time.Second)
+	step(false, time.Second)
+	step(false, restAfter/2)
+	step(true, time.Second)
+	step(false, time.Second)
+	step(false, restAfter)
+	step(false, restAfter)
+	step(false, restAfter)
+	if n != 1 {
+		t.Errorf("called %d times for one rest", n)
+	}
+}

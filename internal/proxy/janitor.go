@@ -27,12 +27,14 @@ func (s *Server) janitor() {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	looked := time.Now()
+	rest := restful{quiet: s.o.Quiet}
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case now := <-t.C:
 			s.checkApprovals()
+			rest.note(now, s.flows.busy())
 			if now.Sub(looked) >= lookEvery {
 				looked = now
 				s.pool.Prune(now)
@@ -41,6 +43,27 @@ func (s *Server) janitor() {
 				}
 			}
 		}
+	}
+}
+
+// restful calls quiet once each time that nothing has been open for a while.
+type restful struct {
+	quiet func()
+	since time.Time // zero while something is open, or when quiet was called
+	used  bool
+}
+
+const restAfter = 10 * time.Second
+
+func (r *restful) note(now time.Time, busy bool) {
+	switch {
+	case busy:
+		r.used, r.since = true, time.Time{}
+	case r.used && r.since.IsZero():
+		r.since = now
+	case r.used && r.quiet != nil && now.Sub(r.since) >= restAfter:
+		r.used = false
+		r.quiet()
 	}
 }
 

@@ -27,10 +27,11 @@ const (
 // Serve accepts connections until Shutdown. It returns nil then, and an error
 // when the listener fails for good. A lack of descriptors is waited out.
 func (s *Server) Serve(l net.Listener, way Way) error {
-	if !s.flows.addListener(l) {
+	if !s.flows.addListener(l, &s.fronts) {
 		l.Close()
 		return errShutdown
 	}
+	defer s.fronts.Done()
 	want, _ := netip.ParseAddr(s.o.Node.Listen)
 	for pause := time.Duration(0); ; {
 		conn, err := l.Accept()
@@ -85,13 +86,27 @@ func (c *front) serveWay(ctx context.Context, way Way) (handedOn bool) {
 	return c.serve(ctx)
 }
 
-// overCap turns a connection away without serving it.
+// maxTurning bounds the clients that are turned away with an answer at once;
+// beyond it they are just closed.
+const maxTurning = 64
+
+// overCap turns a connection away without serving it. One request is read
+// first, so that the answer is not lost to a reset.
 func (s *Server) overCap(conn net.Conn) {
-	f := s.newFlow(ask{port: -1})
-	r := policy.Ruling{Decision: egress.Deny, Source: policy.Limit, Cause: "too many connections from this sandbox at once",
-		Hint: "close some and try again"}
-	f.verdict(r, 503)
-	conn.SetDeadline(time.Now().Add(time.Second))
-	conn.Write(refusalAnswer(f, r, 503, false))
-	conn.Close()
+	select {
+	case s.turning <- struct{}{}:
+	default:
+		conn.Close()
+		return
+	}
+	s.fronts.Go(func() {
+		defer func() { conn.Close(); <-s.turning }()
+		f := s.newFlow(ask{port: -1})
+		r := policy.Ruling{Decision: egress.Deny, Source: policy.Limit, Cause: "too many connections from this sandbox at once",
+			Hint: "close some and try again"}
+		f.verdict(r, 503)
+		conn.SetDeadline(time.Now().Add(2 * time.Second))
+		h1.ReadRequest(h1.NewSource(conn))
+		conn.Write(refusalAnswer(f, r, 503, false))
+	})
 }

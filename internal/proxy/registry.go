@@ -115,6 +115,13 @@ func (r *registry) enter(c net.Conn) *live {
 	return l
 }
 
+// busy reports whether any connection is open.
+func (r *registry) busy() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.lives) > 0
+}
+
 func (r *registry) leave(l *live) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,8 +145,9 @@ func (r *registry) closeTunnel() {
 	r.tunnels--
 }
 
-// addListener reports false when the server is closing already.
-func (r *registry) addListener(l net.Listener) bool {
+// addListener counts an accept loop in, so that whoever waits for all
+// connections waits for it first. It reports false when the server is closing.
+func (r *registry) addListener(l net.Listener, loops *sync.WaitGroup) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
@@ -149,6 +157,7 @@ func (r *registry) addListener(l net.Listener) bool {
 		r.listeners = map[net.Listener]bool{}
 	}
 	r.listeners[l] = true
+	loops.Add(1)
 	return true
 }
 

@@ -67,6 +67,9 @@ type Options struct {
 	// ApprovalTrust is how long an approval holds before it is read again; 0
 	// means a minute.
 	ApprovalTrust time.Duration
+	// Quiet is called when the last connection has been gone for a while, to
+	// give memory back; nil for nothing.
+	Quiet func()
 	// Evaluator replaces the host and method lists of the policy; nil keeps them.
 	Evaluator egress.Evaluator
 	// Mask learns every secret the engine holds.
@@ -89,6 +92,7 @@ type Server struct {
 	creds    credentials
 	git      gitTokens
 	names    nameBudget
+	turning  chan struct{} // clients being turned away over the cap
 	recent   refusals
 	flowSeq  flowIDs
 	flows    registry
@@ -135,7 +139,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	o.Mask.Add(secrets...)
-	s := &Server{o: o, tls: tlsParts, parent: up, runID: runID, policy: pol, guard: guard, log: o.Logger, resolver: o.Resolver, flowSeq: newFlowIDs()}
+	s := &Server{o: o, tls: tlsParts, parent: up, runID: runID, policy: pol, guard: guard, log: o.Logger, resolver: o.Resolver, flowSeq: newFlowIDs(), turning: make(chan struct{}, maxTurning)}
 	if s.resolver == nil {
 		s.resolver = newResolver(o.Node.Resolvers)
 	}

@@ -237,8 +237,7 @@ func TestE84ConnectionsAreCapped(t *testing.T) {
 		open = append(open, c)
 	}
 	eventually(5*time.Second, func() bool { return len(b.srv.flows.all()) == maxConns })
-	c := b.dial(t)
-	r := c.answer(t, "GET")
+	r, _ := b.exchange(t, "GET http://allowed.test/ HTTP/1.1\r\nHost: x\r\n\r\n")
 	if r.StatusCode != 503 || r.Header.Get("Retry-After") == "" || r.Header.Get("X-Wardyn-Egress") != "limit" {
 		t.Errorf("%s %v", r.Status, r.Header)
 	}
