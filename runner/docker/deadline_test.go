@@ -78,6 +78,26 @@ func TestR63ProbeAnswersWhileARuntimeHangs(t *testing.T) {
 	})
 }
 
+// D-12: a creation that waits for the engine does not hold up the health check.
+func TestD12ProbeWaitsForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFakeWorld(t)
+		w.forgetFacts()
+		w.engine.stuck = true
+		ended := make(chan error)
+		go func() { _, err := w.CreateSandbox(t.Context(), fakeSpec()); ended <- err }()
+		synctest.Wait()
+		began := time.Now()
+		w.Probe(t.Context())
+		if took := time.Since(began); took > askTimeout {
+			t.Errorf("took %v", took)
+		}
+		if err := <-ended; !errors.Is(err, runner.ErrUnavailable) {
+			t.Errorf("CreateSandbox: %v", err)
+		}
+	})
+}
+
 // K17: parallel creates are limited to the number of cores and one.
 func TestK17ParallelStartsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -59,11 +59,11 @@ type factsCache struct {
 
 // facts asks the engine about itself, or answers from the last time.
 func (r *Runner) facts(ctx context.Context) (hostFacts, error) {
-	r.engine.mu.Lock()
-	defer r.engine.mu.Unlock()
-	if time.Now().Before(r.engine.until) {
-		return r.engine.facts, nil
+	if f, ok := r.engine.fresh(); ok {
+		return f, nil
 	}
+	// Not under the lock: a health check must not wait for another caller's
+	// longer deadline.
 	ctx, cancel := call(ctx)
 	defer cancel()
 	info, err := r.api.Info(ctx)
@@ -76,8 +76,20 @@ func (r *Runner) facts(ctx context.Context) (hostFacts, error) {
 	}
 	f := factsOf(info, string(mounts))
 	f.KVMGroup, f.MaxNofile = kvmGroup(), maxNofile(r.opts.Endpoint)
-	r.engine.facts, r.engine.until = f, time.Now().Add(factsLife)
+	r.engine.keep(f)
 	return f, nil
+}
+
+func (c *factsCache) fresh() (hostFacts, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.facts, time.Now().Before(c.until)
+}
+
+func (c *factsCache) keep(f hostFacts) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.facts, c.until = f, time.Now().Add(factsLife)
 }
 
 // forgetFacts makes the next call ask the engine.
