@@ -130,10 +130,11 @@ func namedInConnection(name string, all h1.Fields) bool {
 // ours reports the proxy's own header family, which nobody else may write.
 func ours(name string) bool { return hasPrefixFold(name, "X-Wardyn-") }
 
-// forwarding reports fields that claim who a request is from.
+// forwarding reports fields that claim who a request is from, or tell a proxy
+// further up where to send it.
 func forwarding(name string) bool {
-	return strings.EqualFold(name, "Forwarded") || hasPrefixFold(name, "X-Forwarded-") ||
-		strings.EqualFold(name, "X-Real-IP") || strings.EqualFold(name, "Via")
+	return strings.EqualFold(name, "Forwarded") || hasPrefixFold(name, "X-Forwarded-") || strings.EqualFold(name, "X-Real-IP") ||
+		strings.EqualFold(name, "Via") || strings.EqualFold(name, "X-Upstream-Https-Proxy")
 }
 
 func methodOverride(name string) bool {

@@ -29,6 +29,7 @@ type corporate struct {
 	mu    sync.Mutex
 	lines []string
 	auth  []string
+	up    []string // X-Upstream-Https-Proxy
 }
 
 func newCorporate(t *testing.T, origin string) *corporate {
@@ -64,6 +65,7 @@ func (c *corporate) serve(conn net.Conn) {
 	c.mu.Lock()
 	c.lines = append(c.lines, req.Method+" "+req.RequestURI)
 	c.auth = append(c.auth, req.Header.Get("Proxy-Authorization"))
+	c.up = append(c.up, req.Header.Get("X-Upstream-Https-Proxy"))
 	status := c.status
 	c.mu.Unlock()
 	if c.silent {
@@ -134,6 +136,9 @@ func TestE136UpstreamProxyGetsAbsoluteForm(t *testing.T) {
 	}
 	if len(c.lines) != 1 || c.lines[0] != "GET http://deb.test/x?y" || c.auth[0] != "Basic dXNAZXI6cC93Om9yZA==" { // E140
 		t.Errorf("upstream proxy saw %q %q", c.lines, c.auth)
+	}
+	if c.up[0] != "" {
+		t.Errorf("E142: the sandbox chooses the proxy further up: %q", c.up[0])
 	}
 	eventually(time.Second, func() bool { return len(b.records.verdicts()) == 2 })
 	got := b.records.verdicts()
