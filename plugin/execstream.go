@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -36,8 +37,15 @@ func (p *Plugin) ExecTaskStreaming(stream driverpb.Driver_ExecTaskStreamingServe
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	spec := runner.ExecSpec{Argv: setup.GetCommand(), TTY: setup.GetTty()}
-	if size := first.GetTtySize(); size != nil {
-		spec.Cols, spec.Rows = cells(size.GetWidth()), cells(size.GetHeight())
+	in := receive(stream)
+	held := []*driverpb.ExecTaskStreamingRequest{first}
+	if spec.TTY {
+		held = awaitSize(held, in)
+		for _, m := range held {
+			if size := m.GetTtySize(); size != nil {
+				spec.Cols, spec.Rows = cells(size.GetWidth()), cells(size.GetHeight())
+			}
+		}
 	}
 	session, err := b.Runner.ExecStream(ctx, t.state.Ref, spec)
 	if err != nil {
@@ -46,24 +54,63 @@ func (p *Plugin) ExecTaskStreaming(stream driverpb.Driver_ExecTaskStreamingServe
 	defer session.Close()
 	// Whoever leaves ends the process, also while it is not being read.
 	defer context.AfterFunc(ctx, func() { session.Close() })()
-	go feed(stream, session, cancel)
+	go feed(held, in, session, cancel)
 	return drainExec(&replies{stream: stream}, session)
 }
 
-// feed passes on what the user sends, until the user leaves. Empty messages are
-// heartbeats; the client never half-closes.
-func feed(stream driverpb.Driver_ExecTaskStreamingServer, s *runner.ExecSession, leave context.CancelFunc) {
+// sizeGrace is how long a program on a terminal waits for the terminal's size.
+// Clients send it in a message of its own, at once; a program that starts before
+// it comes would first draw for a terminal of another size.
+const sizeGrace = 250 * time.Millisecond
+
+// receive delivers what the user sends until the user leaves.
+func receive(stream driverpb.Driver_ExecTaskStreamingServer) <-chan *driverpb.ExecTaskStreamingRequest {
+	in := make(chan *driverpb.ExecTaskStreamingRequest)
+	go func() {
+		defer close(in)
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			select {
+			case in <- m:
+			case <-stream.Context().Done():
+				return
+			}
+		}
+	}()
+	return in
+}
+
+// awaitSize collects messages until one holds the terminal's size, for a moment.
+func awaitSize(held []*driverpb.ExecTaskStreamingRequest, in <-chan *driverpb.ExecTaskStreamingRequest) []*driverpb.ExecTaskStreamingRequest {
+	grace := time.NewTimer(sizeGrace)
+	defer grace.Stop()
+	for held[len(held)-1].GetTtySize() == nil {
+		select {
+		case m, ok := <-in:
+			if !ok {
+				return held
+			}
+			held = append(held, m)
+		case <-grace.C:
+			return held
+		}
+	}
+	return held
+}
+
+// feed passes on what the user sends, first what was held back, until the user
+// leaves. Empty messages are heartbeats; the client never half-closes.
+func feed(held []*driverpb.ExecTaskStreamingRequest, in <-chan *driverpb.ExecTaskStreamingRequest, s *runner.ExecSession, leave context.CancelFunc) {
 	defer leave()
 	keys, sizes := make(chan []byte, 16), make(chan *driverpb.ExecTaskStreamingRequest_TerminalSize, 1)
 	defer close(keys)
 	defer close(sizes)
 	go typeKeys(s, keys)
 	go setSizes(s, sizes)
-	for {
-		m, err := stream.Recv()
-		if err != nil {
-			return
-		}
+	pass := func(m *driverpb.ExecTaskStreamingRequest) {
 		if size := m.GetTtySize(); size != nil {
 			select { // only the latest size counts
 			case <-sizes:
@@ -71,13 +118,19 @@ func feed(stream driverpb.Driver_ExecTaskStreamingServer, s *runner.ExecSession,
 			}
 			sizes <- size
 		}
-		in := m.GetStdin()
-		if len(in.GetData()) > 0 {
-			keys <- in.GetData()
+		op := m.GetStdin()
+		if len(op.GetData()) > 0 {
+			keys <- op.GetData()
 		}
-		if in.GetClose() {
+		if op.GetClose() {
 			keys <- nil
 		}
+	}
+	for _, m := range held {
+		pass(m)
+	}
+	for m := range in {
+		pass(m)
 	}
 }
 

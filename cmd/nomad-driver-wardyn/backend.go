@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/google/uuid"
+
 	"github.com/wardyn/nomad-driver-wardyn/driver"
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
@@ -68,7 +70,7 @@ func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Ba
 		Runner:    p.runner,
 		Control:   p.control,
 		Outputs:   p.keeper,
-		Ref:       docker.AgentName,
+		Ref:       refOf,
 		RunDir:    p.dir.RunDir,
 		StageRoot: stage,
 		Close: func() error {
@@ -78,6 +80,9 @@ func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Ba
 		},
 	}, nil
 }
+
+// refOf is the ref, and the driver's id, of a run's sandbox.
+func refOf(run uuid.UUID) string { return docker.AgentName(run) }
 
 // stageRoot is where mount sources named by jobs are bound. It is no part of a
 // run's directory, which is removed with all that is in it.

@@ -3,16 +3,19 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
 )
 
-// purge ends what an installation has on this machine beside its tasks: its
-// egress network, its keeper, and what is still left of a run that could not
-// be taken down in its time.
+// purge ends what an installation has on this machine: sandboxes that are still
+// there, what their jobs had mounted, the egress network, the keeper and the
+// run root. The data dir stays.
 func purge(ctx context.Context, config map[string]any) error {
 	h, err := plugin.ParseHostConfig(config)
 	if err != nil {
@@ -29,9 +32,30 @@ func purge(ctx context.Context, config map[string]any) error {
 	for _, s := range left {
 		errs = append(errs, p.runner.KillSandbox(ctx, s.Ref))
 	}
-	errs = append(errs, p.runner.RemoveEgressNetwork(ctx), p.keeper.Quit(ctx))
-	if err := os.Remove(p.stageRoot()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		errs = append(errs, err)
+	// Runs of which only the record is left, after a crash in the middle.
+	records, err := p.dir.Records()
+	errs = append(errs, err)
+	for _, r := range records {
+		errs = append(errs, p.runner.KillSandbox(ctx, refOf(r.RunID)))
 	}
+	errs = append(errs, p.runner.RemoveEgressNetwork(ctx), p.unstage(), p.keeper.Quit(ctx), p.dir.RemoveRunRoot())
 	return errors.Join(errs...)
+}
+
+// unstage takes away what is still bound for jobs. The folder of one run is
+// never removed with what is below it: that would be the job's own files.
+func (p *parts) unstage() error {
+	root := p.stageRoot()
+	runs, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("unstage: %w", err)
+	}
+	var errs []error
+	for _, r := range runs {
+		errs = append(errs, taskpath.Unstage(filepath.Join(root, r.Name())))
+	}
+	return errors.Join(append(errs, os.Remove(root))...)
 }

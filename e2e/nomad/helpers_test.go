@@ -3,6 +3,7 @@ package nomad
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ const pool = "10.214.244.0/22"
 type cluster struct {
 	*testenv.Nomad
 	image string
+	data  string // the driver's data dir
 }
 
 func start(t *testing.T, bin string) *cluster {
@@ -33,14 +35,27 @@ func start(t *testing.T, bin string) *cluster {
 	up := testenv.Upstream(t, pool)
 	image := testenv.Image(t)
 	data := filepath.Join(t.TempDir(), "wardyn")
-	n := testenv.StartNomad(t, bin, plugin, `
-    data_dir           = "`+data+`"
-    endpoint           = "`+endpoint+`"
-    egress_subnet_pool = "`+pool+`"
+	config := `
+    data_dir           = "` + data + `"
+    endpoint           = "` + endpoint + `"
+    egress_subnet_pool = "` + pool + `"
     private_hosts {
-      "artifacts.example.internal" = ["`+up.Addr().String()+`"]
-    }`)
-	return &cluster{Nomad: n, image: image}
+      "artifacts.example.internal" = ["` + up.Addr().String() + `"]
+    }`
+	t.Cleanup(func() { purge(t, plugin, config) })
+	n := testenv.StartNomad(t, bin, plugin, config)
+	return &cluster{Nomad: n, image: image, data: data}
+}
+
+// purge takes the installation off the machine, after its agent has ended.
+func purge(t *testing.T, plugin, config string) {
+	file := filepath.Join(t.TempDir(), "purge.hcl")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(plugin, "purge", "-plugin-config", file, "-yes").CombinedOutput(); err != nil {
+		t.Errorf("purge: %v\n%s", err, out)
+	}
 }
 
 func (c *cluster) run(t *testing.T, file string, vars ...string) {

@@ -3,6 +3,7 @@ package nomad
 import (
 	"bytes"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -129,11 +130,11 @@ func (c *cluster) pluginKilled(t *testing.T) {
 	c.run(t, "signals.nomad.hcl")
 	a := c.until(t, "signals", "running")
 	c.untilLog(t, a, "ready")
-	before := container(t)
+	before := c.container(t)
 	syscall.Kill(c.pluginPID(t), syscall.SIGKILL)
 	tick := lastTick(c.logs(t, a))
 	c.Eventually(t, 60*time.Second, "the log goes on", func() bool { return lastTick(c.logs(t, a)) > tick+25 })
-	if after := container(t); after != before {
+	if after := c.container(t); after != before {
 		t.Errorf("container %s became %s", before, after)
 	}
 	consecutive(t, c.logs(t, a))
@@ -148,7 +149,7 @@ func (c *cluster) agentAway(t *testing.T, away func(testing.TB)) {
 	c.run(t, "signals.nomad.hcl")
 	a := c.until(t, "signals", "running")
 	c.untilLog(t, a, "ready")
-	before := container(t)
+	before := c.container(t)
 	away(t)
 	time.Sleep(3 * time.Second)
 	c.Start(t)
@@ -158,7 +159,7 @@ func (c *cluster) agentAway(t *testing.T, away func(testing.TB)) {
 	}
 	tick := lastTick(c.logs(t, a))
 	c.Eventually(t, 60*time.Second, "the log goes on", func() bool { return lastTick(c.logs(t, a)) > tick+10 })
-	if after := container(t); after != before {
+	if after := c.container(t); after != before {
 		t.Errorf("container %s became %s", before, after)
 	}
 	c.stillObeys(t, a)
@@ -170,7 +171,7 @@ func (c *cluster) stillObeys(t *testing.T, a alloc) {
 	c.CLI(t, "alloc", "signal", "-s", "SIGUSR1", a.ID)
 	c.untilLog(t, a, "got USR1")
 	c.CLI(t, "job", "stop", "-purge", "signals")
-	c.Eventually(t, 60*time.Second, "the container is gone", func() bool { return container(t) == "" })
+	c.Eventually(t, 60*time.Second, "the container is gone", func() bool { return c.container(t) == "" })
 }
 
 func (c *cluster) untilLog(t *testing.T, a alloc, text string) {
@@ -195,10 +196,16 @@ func (c *cluster) pluginPID(t *testing.T) int {
 	return pid
 }
 
-// container is the id of the one agent container of ours; "" when there is none.
-func container(t *testing.T) string {
+// container is the id of the one agent container of this installation; "" when
+// there is none.
+func (c *cluster) container(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("docker", "ps", "-q", "--no-trunc", "--filter", "label=wardyn.component=agent").Output()
+	id, err := os.ReadFile(filepath.Join(c.data, "instance"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("docker", "ps", "-q", "--no-trunc", "--filter", "label=wardyn.component=agent",
+		"--filter", "label=wardyn.instance="+strings.TrimSpace(string(id))).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

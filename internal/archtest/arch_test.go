@@ -46,7 +46,7 @@ var ours = map[string][]string{
 	"internal/testenv":  {"internal/datadir", "internal/embedded"},
 
 	"cmd/nomad-driver-wardyn": {"plugin", "driver", "runner", "runner/types", "runner/egress", "runner/docker",
-		"internal/cli", "internal/control", "internal/datadir", "internal/embedded", "internal/keeper"},
+		"internal/cli", "internal/control", "internal/datadir", "internal/embedded", "internal/keeper", "internal/netpool", "internal/taskpath"},
 	"cmd/wardyn-proxy": {"internal/proxy", "runner/egress"},
 	"cmd/wardyn-rec":   {"internal/rec"},
 }

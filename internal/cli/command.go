@@ -25,6 +25,7 @@ type command struct {
 func commands() []*command {
 	return []*command{
 		runCommand,
+		purgeCommand,
 		versionCommand,
 		helpCommand,
 		keeperCommand,

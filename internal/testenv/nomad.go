@@ -73,6 +73,11 @@ plugin_dir = %q
 bind_addr  = "127.0.0.1"
 log_level  = "DEBUG"
 disable_update_check = true
+advertise {
+  http = "127.0.0.1"
+  rpc  = "127.0.0.1"
+  serf = "127.0.0.1"
+}
 ports {
   http = %d
   rpc  = %d
@@ -96,8 +101,8 @@ plugin "nomad-driver-wardyn" {
   }
 }
 `, filepath.Join(n.Dir, "data"), plugins, ports[0], ports[1], ports[2], ports[1], pluginConfig), 0o600))
-	n.Start(t)
 	t.Cleanup(func() { n.shutdown(t) })
+	n.Start(t)
 	return n
 }
 

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+)
+
+var purgeCommand = &command{
+	name:    "purge",
+	args:    "[-plugin-config FILE] -yes",
+	summary: "remove everything an installation has on this node",
+	text: "Ends every sandbox of the installation and removes its containers, networks and\n" +
+		"run directories, and its output keeper: for taking the driver off a node, after\n" +
+		"the agent has let go of it. Objects of other installations and of others on the\n" +
+		"same engine are not touched. The data dir itself stays.",
+	flags: func(fs *flag.FlagSet) { (&purgeOptions{}).bind(fs) },
+	run: func(ctx context.Context, e Env, c *command, args []string) int {
+		var o purgeOptions
+		fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
+		o.bind(fs)
+		if ok, code := c.parse(e, fs, args); !ok {
+			return code
+		}
+		if fs.NArg() > 0 {
+			return e.report(usageError(fmt.Sprintf("purge: unexpected argument %q", fs.Arg(0))))
+		}
+		if !o.yes {
+			return e.report(usageError("purge: it ends every sandbox of this installation; say -yes"))
+		}
+		config, err := loadPluginConfig(o.config)
+		if err != nil {
+			return e.report(err)
+		}
+		return e.report(e.Purge(ctx, config))
+	},
+}
+
+type purgeOptions struct {
+	config string
+	yes    bool
+}
+
+func (o *purgeOptions) bind(fs *flag.FlagSet) {
+	fs.StringVar(&o.config, "plugin-config", "", "the installation's options: a `FILE` with them, or the agent's with the plugin block")
+	fs.BoolVar(&o.yes, "yes", false, "do it")
+}
