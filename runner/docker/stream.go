@@ -31,7 +31,9 @@ const (
 //
 // ctx is the session's life: when it ends, so do stream and process. A
 // suspended sandbox is ErrPrecondition. A program that does not exist is no
-// error here: it exits with 127 and says so on stderr, as in a shell.
+// error here: it exits with 127 and says so on stderr, as in a shell. Where the
+// runtime refuses to start anything, Wait returns 126 or 127 together with the
+// reason as an error, and the reason is no output.
 func (r *Runner) ExecStream(ctx context.Context, ref string, spec runner.ExecSpec) (*runner.ExecSession, error) {
 	p, err := r.startExec(ctx, ctx, ref, spec)
 	if err != nil {
