@@ -5,11 +5,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh test
 
-image=wardyn-demo/busybox:1
+image=wardyn-demo/busybox:$$
 work=$(mktemp -d)
 server=
 cleanup() {
-  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  [ -z "$server" ] || kill -- "-$server" 2>/dev/null || true
   scripts/image.sh -d "$image"
   rm -rf "$work"
 }
@@ -20,18 +20,30 @@ ours() { docker ps -aq --filter label=wardyn.managed; docker network ls -q --fil
 scripts/image.sh "$image"
 ours | sort >"$work/before"
 
+# A range that nobody has, so that two demos, or a demo beside an agent, do
+# not meet: neither routed on this machine nor listened on.
+taken() { ip route | grep -q "^10\.214\.$1\.0/22" || ss -Htln "src 10.214.$1.1:8080" | grep -q .; }
+net=$(($$ % 24 * 4 + 128))
+for _ in $(seq 24); do
+  taken "$net" || break
+  net=$(((net - 124) % 96 + 128))
+done
+
 # What the sandbox may reach: a file server on the gateway address of the
 # egress network, which exists as soon as the driver has made that network.
+# Its own process group (set -m): the loop and the server end together.
 mkdir "$work/www"
 echo 'hello from the artifact host' >"$work/www/greeting.txt"
-(until busybox httpd -f -p 10.214.252.1:8080 -h "$work/www"; do sleep 0.1; done) >/dev/null 2>&1 &
+set -m
+(until busybox httpd -f -p "10.214.$net.1:8080" -h "$work/www"; do sleep 0.1; done) >/dev/null 2>&1 &
 server=$!
+set +m
 
-cat >"$work/plugin.hcl" <<'HCL'
-egress_subnet_pool = "10.214.252.0/22"
+cat >"$work/plugin.hcl" <<HCL
+egress_subnet_pool = "10.214.$net.0/22"
 
 private_hosts {
-  "artifacts.example.internal" = ["10.214.252.1"]
+  "artifacts.example.internal" = ["10.214.$net.1"]
 }
 HCL
 

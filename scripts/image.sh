@@ -4,6 +4,7 @@
 #   scripts/image.sh NAME    build it
 #   scripts/image.sh -d NAME remove it
 set -euo pipefail
+[ $# -gt 0 ] && [ "$1" != -d ] || [ $# -gt 1 ] || { echo "usage: scripts/image.sh [-d] NAME" >&2; exit 2; }
 if [ "$1" = -d ]; then
   docker rmi "$2" >/dev/null 2>&1 || true
   exit 0
