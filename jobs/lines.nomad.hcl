@@ -29,7 +29,7 @@ job "lines" {
       config {
         image       = var.image
         command     = "/bin/sh"
-        args        = ["-c", "seq -f 'err %.0f' ${var.lines} >&2 & seq -f 'out %.0f' ${var.lines}; wait; exit 5"]
+        args        = ["-c", "seq ${var.lines} | sed 's/^/err /' >&2 & seq ${var.lines} | sed 's/^/out /'; wait; exit 5"]
         confinement = var.class
       }
 
