@@ -317,3 +317,30 @@ func TestQuietIsCalledOncePerRest(t *testing.T) {
 		t.Errorf("called %d times for one rest", n)
 	}
 }
+
+// TestE36TheSocketIsCheckedOnceMore: the network's dialler refuses a blocked
+// address even when it is handed one.
+func TestE36TheSocketIsCheckedOnceMore(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	b := newBench(t, setup{config: egress.Config{Policy: allow("a.test")}, tweak: func(o *Options) { o.Dial = nil }})
+	h, _ := egress.ParseHost("a.test")
+	if c, err := b.srv.dialer(h)(t.Context(), netip.MustParseAddrPort(l.Addr().String())); err == nil {
+		c.Close()
+		t.Error("the dialler connects to loopback")
+	}
+}
+
+func TestE122AFlowIsJudgedOnce(t *testing.T) {
+	b := newBench(t, setup{config: egress.Config{Policy: allow()}})
+	f := b.srv.newFlow(ask{host: "a.test", port: 443, method: "CONNECT"})
+	f.verdict(policy.Ruling{Decision: egress.Deny, Source: policy.NotTLS}, 200)
+	f.verdict(policy.Ruling{Decision: egress.Allow, Source: policy.Allowed}, 200)
+	f.end(1, 2, "closed")
+	if v, e := b.records.verdicts(), b.records.ends(); len(v) != 1 || v[0].RuleSource != policy.NotTLS || len(e) != 0 {
+		t.Errorf("verdicts %+v, ends %+v", v, e)
+	}
+}

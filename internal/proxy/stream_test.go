@@ -274,9 +274,16 @@ func TestStaleConnectionIsRetried(t *testing.T) {
 			t.Errorf("request %d: %s", i, r.Status)
 		}
 	}
-	c.send(t, "POST http://a.test/ HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nhi")
-	if r := c.answer(t, "POST"); r.StatusCode != 502 {
-		t.Errorf("a request that may have had an effect was repeated: %s", r.Status)
+	for _, body := range []string{"Content-Length: 2\r\n\r\nhi", "Content-Length: 0\r\n\r\n"} {
+		c.send(t, "POST http://a.test/ HTTP/1.1\r\nHost: a.test\r\n"+body)
+		r := c.answer(t, "POST")
+		io.Copy(io.Discard, r.Body)
+		if r.StatusCode != 502 {
+			t.Errorf("a request that may have had an effect was repeated: %s", r.Status)
+		}
+		c.send(t, "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n") // leaves an idle connection again
+		r = c.answer(t, "GET")
+		io.Copy(io.Discard, r.Body)
 	}
 }
 
