@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +15,7 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy"
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/audit"
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/dnsd"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
 const (
@@ -78,7 +80,7 @@ func start(ctx context.Context, srv *proxy.Server, src source, log *slog.Logger)
 }
 
 // listen opens the proxy port, and on a node's own address also the name
-// server and the transparent ports.
+// server, the transparent ports and those of entries with +tcp.
 func listen(srv *proxy.Server, src source, log *slog.Logger) error {
 	addr, port, err := src.listenAddr()
 	if err != nil {
@@ -102,6 +104,17 @@ func listen(srv *proxy.Server, src source, log *slog.Logger) error {
 			return err
 		}
 		go srv.Serve(l, way)
+	}
+	raw, err := egress.RawPorts(src.config.Policy.AllowedDomains)
+	if err != nil {
+		return err
+	}
+	for port, to := range raw {
+		l, err := listenTCP(host, strconv.Itoa(int(port)))
+		if err != nil {
+			return err
+		}
+		go srv.ServeRaw(l, egress.Authority{Host: to, Port: port})
 	}
 	return listenDNS(addr, log)
 }

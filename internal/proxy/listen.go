@@ -27,6 +27,18 @@ const (
 // Serve accepts connections until Shutdown. It returns nil then, and an error
 // when the listener fails for good. A lack of descriptors is waited out.
 func (s *Server) Serve(l net.Listener, way Way) error {
+	return s.accept(l, func(ctx context.Context, c *front) bool { return c.serveWay(ctx, way) })
+}
+
+// ServeRaw accepts connections that clients meant for one host and port, and
+// carries them there as they are. It ends as Serve does.
+func (s *Server) ServeRaw(l net.Listener, to egress.Authority) error {
+	return s.accept(l, func(ctx context.Context, c *front) bool { c.transparentRaw(ctx, to); return false })
+}
+
+// accept is the loop of one listener; serve reports whether it handed the
+// connection on.
+func (s *Server) accept(l net.Listener, serve func(context.Context, *front) bool) error {
 	if !s.flows.addListener(l, &s.fronts) {
 		l.Close()
 		return errShutdown
@@ -38,7 +50,7 @@ func (s *Server) Serve(l net.Listener, way Way) error {
 		switch {
 		case err == nil:
 			pause = 0
-			s.admitConn(conn, way, want)
+			s.admitConn(conn, want, serve)
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		default:
@@ -51,7 +63,7 @@ func (s *Server) Serve(l net.Listener, way Way) error {
 
 // admitConn starts serving one connection. Only the run's own leg is served:
 // what came in over another address is dropped at once.
-func (s *Server) admitConn(conn net.Conn, way Way, want netip.Addr) {
+func (s *Server) admitConn(conn net.Conn, want netip.Addr, serve func(context.Context, *front) bool) {
 	if want.IsValid() && !arrivedAt(conn, want) {
 		conn.Close()
 		return
@@ -64,7 +76,7 @@ func (s *Server) admitConn(conn net.Conn, way Way, want netip.Addr) {
 	s.fronts.Go(func() {
 		defer s.flows.leave(l)
 		c := &front{s: s, conn: conn, src: h1.NewSource(conn), live: l}
-		if !c.serveWay(s.ctx, way) {
+		if !serve(s.ctx, c) {
 			conn.Close()
 		}
 	})

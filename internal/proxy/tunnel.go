@@ -60,9 +60,7 @@ func (c *front) openedTunnel(ctx context.Context, f *flow, v verdict, up tunnelO
 	c.live.upstream(up.conn)
 	c.live.dependOn(v)
 	if v.Raw {
-		f.detail.Visibility = "host"
-		f.verdict(v.Ruling, 200)
-		c.relay(f, up.conn)
+		c.carryRaw(f, v, up.conn)
 		return
 	}
 	first, bad := c.peek(v.Authority)
@@ -72,6 +70,13 @@ func (c *front) openedTunnel(ctx context.Context, f *flow, v verdict, up tunnelO
 		return
 	}
 	c.carry(ctx, f, v, up, first)
+}
+
+// carryRaw relays a tunnel that an entry with +tcp admits.
+func (c *front) carryRaw(f *flow, v verdict, up net.Conn) {
+	f.detail.Visibility = "host"
+	f.verdict(v.Ruling, 200)
+	c.relay(f, up)
 }
 
 // carry hands a tunnel to what its first bytes are.
@@ -279,7 +284,7 @@ func (c *front) transparentTLS(ctx context.Context) {
 func (c *front) transparentTunnel(ctx context.Context, f *flow, v verdict, hello clienthello.Hello) {
 	f.ask.host = v.Host.String()
 	first, bad := judgeHello(hello, nil, v.Host)
-	if bad != nil {
+	if bad != nil && !v.Raw {
 		c.refuseTunnel(f, *bad)
 		return
 	}
@@ -292,7 +297,38 @@ func (c *front) transparentTunnel(ctx context.Context, f *flow, v verdict, hello
 	}
 	c.live.upstream(conn)
 	c.live.dependOn(v)
+	if v.Raw {
+		c.carryRaw(f, v, conn)
+		return
+	}
 	c.carry(ctx, f, v, tunnelOrigin{conn, addr}, first)
+}
+
+// transparentRaw serves a connection that was meant for one host and port. A
+// refusal can only close it, and is recorded.
+func (c *front) transparentRaw(ctx context.Context, to egress.Authority) {
+	f := c.s.newFlow(ask{host: to.Host.String(), port: int(to.Port), method: "CONNECT"})
+	if !c.s.flows.openTunnel() {
+		f.verdict(policy.Ruling{Decision: egress.Deny, Source: policy.Limit, Cause: "too many tunnels from this sandbox at once"}, 0)
+		return
+	}
+	defer c.s.flows.closeTunnel()
+	v := c.s.decide(ctx, f.ask)
+	if v.OK() && !v.Raw {
+		v.Ruling = *notTLS("the port is open for raw tunnels only, and no entry with +tcp covers " + to.String())
+	}
+	if !v.OK() {
+		f.verdict(v.Ruling, 0)
+		return
+	}
+	conn, _, bad := c.s.dial(ctx, &v, f, true)
+	if bad != nil {
+		f.verdict(*bad, 0)
+		return
+	}
+	c.live.upstream(conn)
+	c.live.dependOn(v)
+	c.carryRaw(f, v, conn)
 }
 
 // hello reads a whole ClientHello without consuming it.

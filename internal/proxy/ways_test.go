@@ -378,3 +378,39 @@ func TestE122OneVerdictPerFlow(t *testing.T) {
 		t.Errorf("%+v %+v", d, d.Flow)
 	}
 }
+
+// TestK21RawListener: a client that knows no proxy and no TLS reaches the host
+// of an entry with +tcp, and nothing else.
+func TestK21RawListener(t *testing.T) {
+	b := newBench(t, setup{config: egress.Config{Policy: types.RunPolicySpec{AllowedDomains: []string{"db.test:5432+tcp", "tls.test"}, DeniedDomains: []string{"evil.test"}}},
+		dns: map[string][][]string{"db.test": {{"93.184.216.34"}}, "tls.test": {{"93.184.216.35"}}}})
+	serve := func(authority string) string {
+		a, err := egress.ParseAuthority(authority, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go b.srv.ServeRaw(l, a)
+		return l.Addr().String()
+	}
+	c := b.at(t, serve("db.test:5432"))
+	c.send(t, "GET / HTTP/1.1\r\nHost: whatever\r\n\r\n")
+	if r := c.answer(t, "GET"); r.StatusCode != 200 {
+		t.Errorf("%s", r.Status)
+	}
+	if d := b.records.verdicts()[0]; d.Request.Host != "db.test" || d.Request.Port != 5432 || d.Flow.Visibility != "host" || d.Flow.Dialed != "93.184.216.34" {
+		t.Errorf("record %+v %+v", d, d.Flow)
+	}
+	for authority, source := range map[string]string{"evil.test:5432": policy.Denied, "other.test:5432": policy.DefaultDeny, "tls.test:5432": policy.NotTLS} {
+		c := b.at(t, serve(authority))
+		if got := c.ended(t); got != "" {
+			t.Errorf("%s: %q", authority, got)
+		}
+		if !eventually(time.Second, func() bool { return hasSource(b.records.verdicts(), source) }) {
+			t.Errorf("%s: no record with %s", authority, source)
+		}
+	}
+}

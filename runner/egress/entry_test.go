@@ -195,3 +195,13 @@ func naiveMatch(entry, host string, port uint16) bool {
 	}
 	return name == host
 }
+
+func TestK21RawPorts(t *testing.T) {
+	got, err := RawPorts([]string{"db.test:5432+tcp", "DB.test.:5432+tcp", "git.test:22+tcp", "*.x.test:9+tcp", "a.test:443+tcp", "a.test:53+tcp", "plain.test:7", "bro..ken:1+tcp"})
+	if err != nil || len(got) != 2 || got[5432].String() != "db.test" || got[22].String() != "git.test" {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := RawPorts([]string{"a.test:22+tcp", "b.test:22+tcp"}); err == nil || !strings.Contains(err.Error(), "a.test") || !strings.Contains(err.Error(), "b.test:22+tcp") {
+		t.Errorf("two hosts on one port: %v", err)
+	}
+}

@@ -132,3 +132,27 @@ func CheckCeiling(entry string, ceiling []string) error {
 	}
 	return fmt.Errorf("allow entry %q is beyond the operator's ceiling (%s)", entry, strings.Join(ceiling, ", "))
 }
+
+// RawPorts returns what the sidecar listens for on behalf of clients that know
+// no proxy: each port of an exact allow entry with +tcp, and the host behind
+// it. Such a client names no host, so two hosts on one port are an error. Ports
+// that the sidecar serves itself are left out, and so are wildcards.
+func RawPorts(allow []string) (map[uint16]Host, error) {
+	out := map[uint16]Host{}
+	var errs []error
+	for _, s := range allow {
+		e, err := ParseAllow(s)
+		if err != nil || !e.TCP || e.Wildcard || ownPort(e.Port) {
+			continue // faults of entries are somebody else's to name
+		}
+		if h, taken := out[e.Port]; taken && h != e.Host {
+			errs = append(errs, fmt.Errorf("allow entry %q: port %d already belongs to %s; of the entries with +tcp only one host can have a port", s, e.Port, h))
+			continue
+		}
+		out[e.Port] = e.Host
+	}
+	return out, errors.Join(errs...)
+}
+
+// ownPort reports ports that the sidecar itself listens on.
+func ownPort(p uint16) bool { return p == 53 || p == 80 || p == 443 || p == 3128 }
