@@ -150,7 +150,7 @@ func BlockedAddress(err error) Ruling {
 	var b *dialguard.BlockedError
 	hint := "no setting opens this address"
 	if errors.As(err, &b) && b.Openable {
-		hint = "only the operator can open a private upstream, with private_hosts in the plugin configuration"
+		hint = "only the operator can open a private upstream (plugin option private_hosts)"
 	}
 	return refused(PrivateIP, "", err.Error(), hint)
 }
@@ -172,7 +172,7 @@ func (p *Policy) deniedByOperator(r Request) (Ruling, bool) {
 		return Ruling{}, false
 	}
 	return refused(Denied, e.String(), fmt.Sprintf("the operator's deny entry %q covers %s", e, r.Authority),
-		"only the operator can change this list, and it wins over everything"), true
+		"only the operator can change this list (plugin option deny_domains), and it wins over everything"), true
 }
 
 // beyondCeiling refuses what the operator's allow ceiling does not cover. raw
@@ -186,7 +186,7 @@ func (p *Policy) beyondCeiling(r Request) (out Ruling, raw, beyond bool) {
 		return Ruling{}, e.TCP, false
 	}
 	return refused(Denied, "", fmt.Sprintf("the operator's ceiling does not cover %s", r.Authority),
-		"no policy and no approval goes beyond the ceiling; only the operator can widen it"), false, true
+		"no policy and no approval goes beyond the ceiling; only the operator can widen it (plugin option allow_domains)"), false, true
 }
 
 func (p *Policy) allowed(r Request, approval Approval) Ruling {
