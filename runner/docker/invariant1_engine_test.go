@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -169,6 +170,72 @@ func TestInvariant1NothingButTheSidecar(t *testing.T) {
 		}
 		if !got[open].Reached || got[open].Detail != "connected" {
 			t.Errorf("the sidecar is not reached: %s", got[open].Detail)
+		}
+	})
+}
+
+// Invariant 1: the host takes neither broadcast nor multicast from a sandbox,
+// although a service of its own listens on every address. With the bridge's
+// check of the reverse path off, it does.
+func TestInvariant1HostHearsNoBroadcast(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, rt string) {
+		w := newWorld(t)
+		w.assumeWorks(t, classFor(rt), rt)
+		service, err := net.ListenPacket("udp4", ":0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { service.Close() })
+		port := service.LocalAddr().(*net.UDPAddr).Port
+		spec := specFor(t, rt)
+		ref := w.startedSandbox(t, spec)
+		netID := w.netID(t, NetworkName(spec.RunID))
+		agent := w.address(t, ref, netID)
+		heard := func() (n int) {
+			w.netprobe(t, ref, recorderTarget, fmt.Sprintf("udp:255.255.255.255:%d", port), fmt.Sprintf("udp:224.0.0.1:%d", port))
+			service.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // the probe has waited already
+			for {
+				_, from, err := service.ReadFrom(make([]byte, 64))
+				if err != nil {
+					return n
+				}
+				if from.(*net.UDPAddr).AddrPort().Addr().Unmap() == agent {
+					n++
+				}
+			}
+		}
+		if n := heard(); n > 0 {
+			t.Errorf("the host heard %d datagrams", n)
+		}
+		guard := "/proc/sys/net/ipv4/conf/" + bridgeName(netID, nil) + "/rp_filter"
+		if err := os.WriteFile(guard, []byte("0"), 0); err != nil {
+			t.Fatal(err)
+		}
+		all, err := os.ReadFile("/proc/sys/net/ipv4/conf/all/rp_filter")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := heard(); n == 0 && strings.TrimSpace(string(all)) == "0" {
+			t.Error("nothing is heard without the guard either, so this test shows nothing")
+		}
+	})
+}
+
+// K32: a read-only folder in memory cannot be written to, by root neither.
+func TestK32ReadOnlyTmpfs(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, rt string) {
+		w := newWorld(t)
+		w.assumeWorks(t, classFor(rt), rt)
+		spec := specFor(t, rt)
+		spec.Task.User = "0:0"
+		spec.Task.Tmpfs = []runner.Tmpfs{{Target: "/alloc/logs", SizeMiB: 1, Mode: 0o555, ReadOnly: true}}
+		ref := w.startedSandbox(t, spec)
+		x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh("touch /alloc/logs/x || echo refused")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res := drain(x, nil); res.stdout != "refused\n" {
+			t.Errorf("got %q, %q", res.stdout, res.stderr)
 		}
 	})
 }

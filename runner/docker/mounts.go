@@ -69,7 +69,11 @@ func agentTmpfs(task []runner.Tmpfs) map[string]string {
 		if mode == 0 {
 			mode = 0o1777
 		}
-		out[t.Target] = fmt.Sprintf("rw,nosuid,nodev,noexec,size=%dm,mode=%o", size, mode)
+		access := "rw"
+		if t.ReadOnly {
+			access = "ro"
+		}
+		out[t.Target] = fmt.Sprintf("%s,nosuid,nodev,noexec,size=%dm,mode=%o", access, size, mode)
 	}
 	return out
 }

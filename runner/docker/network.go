@@ -71,7 +71,7 @@ func (r *Runner) leaseNetwork(ctx context.Context, owner, name string, options f
 	return runNetwork{}, fmt.Errorf("network %s: the engine found %d subnets in a row taken", name, maxOverlaps)
 }
 
-// createNetwork makes one network and switches IPv6 off on its bridge.
+// createNetwork makes one network and shuts its bridge's ways into the host.
 func (r *Runner) createNetwork(ctx context.Context, name string, o network.CreateOptions) (string, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()
@@ -79,7 +79,7 @@ func (r *Runner) createNetwork(ctx context.Context, name string, o network.Creat
 	if err != nil {
 		return "", wrap("create network "+name, err)
 	}
-	if err := bridgeIPv6Off(bridgeName(n.ID, o.Options)); err != nil {
+	if err := shutBridge(bridgeName(n.ID, o.Options), o.Internal); err != nil {
 		return n.ID, fmt.Errorf("network %s: %w", name, err)
 	}
 	return n.ID, nil
@@ -92,15 +92,26 @@ func bridgeName(id string, options map[string]string) string {
 	return "br-" + id[:min(12, len(id))]
 }
 
-// bridgeIPv6Off takes the link-local address off a bridge of the host, which a
-// sandbox with IPv6 of its own could reach. An engine in another network
+// shutBridge closes what a bridge of the host lets in by itself. IPv6 goes off,
+// or a sandbox with IPv6 of its own reaches the bridge's link-local address. A
+// run's bridge has no address, and yet the host takes broadcasts and multicasts
+// from it, and packets for any address it holds: no route leads back there, so
+// the check of the reverse path drops them all. An engine in another network
 // namespace has its bridges there; then there is nothing to write to.
-func bridgeIPv6Off(bridge string) error {
-	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+bridge+"/disable_ipv6", []byte("1"), 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+func shutBridge(bridge string, internal bool) error {
+	settings := map[string]string{"ipv6/conf/" + bridge + "/disable_ipv6": "1"}
+	if internal {
+		settings["ipv4/conf/"+bridge+"/rp_filter"] = "1"
+		// No answer to whoever asks which of the host's addresses are here.
+		settings["ipv4/conf/"+bridge+"/arp_ignore"] = "8"
 	}
-	return err
+	for name, value := range settings {
+		err := os.WriteFile("/proc/sys/net/"+name, []byte(value), 0)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // engineSubnets lists the IPv4 subnets of every network of the engine.
