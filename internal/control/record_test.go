@@ -195,7 +195,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		l := decision(id, 1)
 		change(&l)
 		// The sidecar counts it as lost instead of sending it for ever.
-		if err := sidecar(t, e, tokenOf(id)).Decision(t.Context(), encode(t, l)); !errors.Is(err, audit.ErrRejected) {
+		if err := sidecar(t, e, tokenOf(id)).Decisions(t.Context(), encode(t, l)); !errors.Is(err, audit.ErrRejected) {
 			t.Errorf("%s: %v, want a rejection", name, err)
 		}
 	}
@@ -235,7 +235,7 @@ func TestRunsAtOnce(t *testing.T) {
 		wg.Go(func() {
 			for n := range uint64(records) {
 				for range 2 { // each once more, as after a lost answer
-					if err := c.Decision(t.Context(), encode(t, decision(id, n+1))); err != nil {
+					if err := c.Decisions(t.Context(), encode(t, decision(id, n+1))); err != nil {
 						t.Error(err)
 					}
 				}

@@ -447,10 +447,10 @@ func TestSomethingElseWhereTheFolderBelongs(t *testing.T) {
 
 // post delivers a record as the sidecar does.
 func post(t *testing.T, c interface {
-	Decision(context.Context, []byte) error
+	Decisions(context.Context, []byte) error
 }, l egress.DecisionLog) {
 	t.Helper()
-	if err := c.Decision(t.Context(), encode(t, l)); err != nil {
+	if err := c.Decisions(t.Context(), encode(t, l)); err != nil {
 		t.Fatal(err)
 	}
 }
