@@ -52,7 +52,6 @@ type gitServer struct {
 	mu     sync.Mutex
 	token  string // that the server takes; empty takes any
 	hits   []string
-	env    []string
 	server http.Handler
 }
 

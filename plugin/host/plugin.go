@@ -156,7 +156,7 @@ func (p *Plugin) init(ctx context.Context, inst *instance) error {
 	}
 	_, err := inst.Driver.Init(ctx, &driverpb.InitRequest{})
 	if err != nil && status.Code(err) != codes.Unimplemented {
-		return fmt.Errorf("Init: %w", err)
+		return fmt.Errorf("call Init: %w", err)
 	}
 	return nil
 }

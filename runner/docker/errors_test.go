@@ -27,6 +27,7 @@ func TestErrorTranslation(t *testing.T) {
 		{errdefs.ErrUnauthenticated, runner.ErrDenied},
 		{errdefs.ErrUnavailable, runner.ErrUnavailable},
 		{context.DeadlineExceeded, runner.ErrUnavailable},
+		//lint:ignore SA1019 the only way to make the error the client returns
 		{client.ErrorConnectionFailed("unix:///x"), runner.ErrUnavailable},
 		{context.Canceled, nil},
 		{errdefs.ErrInternal, nil},

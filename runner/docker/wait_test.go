@@ -13,7 +13,7 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
-var errEngine = errors.New("Internal Server Error")
+var errEngine = errors.New("internal server error")
 
 // TestR42WaitRidesOut: no number of errors is an exit, and none is an end.
 func TestR42WaitRidesOut(t *testing.T) {

@@ -118,13 +118,12 @@ func (b *Book) Ask(ctx context.Context, a egress.Authority) (policy.Approval, *u
 
 func (b *Book) step(ctx context.Context, a egress.Authority) (policy.Approval, *uuid.UUID) {
 	b.mu.Lock()
-	st, known := b.states[a]
-	if !known {
+	if _, known := b.states[a]; !known {
 		if b.pending >= maxPending || !b.rate.Allow() {
 			b.mu.Unlock()
 			return policy.Unasked, nil
 		}
-		st = b.claim(a)
+		st := b.claim(a)
 		b.mu.Unlock()
 		return b.raise(ctx, a, st)
 	}

@@ -43,7 +43,7 @@ func parseTarget(s string) (target, error) {
 		t.name = rest[i+1:]
 		t.addr, err = parseServer(rest[:i])
 	default:
-		return t, fmt.Errorf("target %q: unknown kind, want tcp:, udp:, dns: or tcp6ll:", s)
+		return t, fmt.Errorf("target %q: unknown kind; the kinds are tcp, udp, dns and tcp6ll", s)
 	}
 	if err != nil {
 		return t, fmt.Errorf("target %q: %w", s, err)
