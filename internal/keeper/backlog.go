@@ -15,7 +15,7 @@ const (
 	// the oldest goes.
 	spoolLimit = 256 << 20
 	// windowMax bounds the end of a log that a fresh attach is looked for in.
-	// An attach that is not read holds less than that before the task waits.
+	// It is more than a tap reads before, and an engine holds, until the task waits.
 	windowMax = 8 << 20
 )
 
@@ -43,10 +43,11 @@ func (b *backlog) read(ctx context.Context, live *tap) error {
 	b.close()
 	for s := range streams {
 		p := &b.part[s]
-		*p = part{spool: spool{limit: b.limit}}
-		if err := p.open(b.dir); err != nil {
+		f, err := unlinked(b.dir)
+		if err != nil {
 			return err
 		}
+		*p = part{spool: spool{file: f, limit: b.limit}}
 		if live != nil {
 			p.received = live.received(s)
 		}
@@ -140,11 +141,17 @@ type spool struct {
 	size  int64 // all that was written
 }
 
-func (s *spool) open(dir string) (err error) {
-	if s.file, err = os.CreateTemp(dir, ".backlog-*"); err != nil {
-		return err
+// unlinked makes a file below dir that goes away with its last descriptor.
+func unlinked(dir string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, ".backlog-*")
+	if err != nil {
+		return nil, err
 	}
-	return os.Remove(s.file.Name())
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func (s *spool) Write(p []byte) (int, error) {

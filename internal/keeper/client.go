@@ -53,34 +53,48 @@ type sink struct {
 
 func (s sink) Follow(ctx context.Context, _ string, o runner.OutputStream) error {
 	s.c.guard(s.t)
-	return s.c.follow(ctx, s.t, &o, [2]gap{}, nil)
+	return s.c.follow(ctx, s.t, offer{live: &o})
 }
 
-// follow hands a stream (nil: none) and the gaps before it to the keeper. The
-// connection is the keeper's when it returns nil.
-func (c *Client) follow(ctx context.Context, t Task, o *runner.OutputStream, gaps [2]gap, spool []*os.File) error {
+// offer is what a task's output is followed from: gaps, then live output.
+type offer struct {
+	gaps  [streams]gap
+	files []*os.File // of gaps with a length, in order
+
+	live        *runner.OutputStream // nil when there is none
+	early       *os.File             // read off the connection after live.Early
+	earlyLength int64
+}
+
+// follow hands an offer to the keeper. The connection is the keeper's when it
+// returns nil.
+func (c *Client) follow(ctx context.Context, t Task, from offer) error {
 	r := request{
-		Op: "follow", ID: t.ID, Stdout: t.Stdout, Stderr: t.Stderr, Position: t.Position, Gaps: gaps,
+		Op: "follow", ID: t.ID, Stdout: t.Stdout, Stderr: t.Stderr, Position: t.Position, Gaps: from.gaps,
 	}
 	var fds []int
-	if o != nil {
-		f, err := connFile(o.Conn)
+	if from.live != nil {
+		f, err := connFile(from.live.Conn)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		r.Live, r.Framed, r.Early = true, o.Framed, o.Early
+		r.Live, r.Framed, r.Early = true, from.live.Framed, from.live.Early
 		fds = append(fds, int(f.Fd()))
 	}
-	for _, f := range spool {
+	if from.earlyLength > 0 {
+		r.EarlyLength = from.earlyLength
+		fds = append(fds, int(from.early.Fd()))
+	}
+	for _, f := range from.files {
 		fds = append(fds, int(f.Fd()))
 	}
 	if _, err := c.ask(ctx, true, r, fds...); err != nil {
 		return err
 	}
-	if o != nil {
+	if from.live != nil {
 		// Ours is a second descriptor of the same connection.
-		return o.Conn.Close()
+		return from.live.Conn.Close()
 	}
 	return nil
 }

@@ -97,7 +97,10 @@ func killOnEngine(t *testing.T, e engine, image, rt, script string) {
 	for n := range kills {
 		for { // well under way
 			st, err := w.Status(ctx, w.task.ID)
-			must(t, err)
+			if err != nil {
+				pos, perr := ReadPosition(w.task.Position)
+				t.Fatalf("before kill %d: %v; delivered %d and %d (%v), running %v", n, err, pos[stdout].Delivered, pos[stderr].Delivered, perr, e.alive(t, c.ID))
+			}
 			if st.Delivered[stdout] > int64(n+1)*100_000 || st.State == Ended {
 				break
 			}

@@ -46,29 +46,31 @@ func (c *Client) Resume(ctx context.Context, t Task, ref string, alive bool, fro
 	}
 	b := backlog{dir: c.spoolDir(), limit: spoolLimit, from: from, ref: ref, pos: pos}
 	defer b.close()
-	if !alive {
-		if err := b.read(ctx, nil); err != nil {
+	var out offer
+	if alive {
+		// Attached first: what is printed from here on is on the attach
+		// whatever happens to the log.
+		o, err := from.AttachOutput(ctx, ref)
+		if err != nil {
+			return 0, fmt.Errorf("attach anew: %w", err)
+		}
+		live, err := newTap(o, c.spoolDir())
+		if err != nil {
 			return 0, err
 		}
-		gaps, spool := b.gaps()
-		return b.lost(), c.follow(ctx, t, nil, gaps, spool)
-	}
-	// Attached first: what is printed from here on is on the attach whatever
-	// happens to the log.
-	o, err := from.AttachOutput(ctx, ref)
-	if err != nil {
-		return 0, fmt.Errorf("attach anew: %w", err)
-	}
-	live := newTap(o)
-	defer live.abandon()
-	if err := b.join(ctx, live); err != nil {
+		defer live.close()
+		if err := b.join(ctx, live); err != nil {
+			return 0, err
+		}
+		if o, out.early, out.earlyLength, err = live.stop(); err != nil {
+			return 0, fmt.Errorf("attach anew: %w", err)
+		}
+		out.live = &o
+	} else if err := b.read(ctx, nil); err != nil {
 		return 0, err
 	}
-	if o, err = live.stop(); err != nil {
-		return 0, fmt.Errorf("attach anew: %w", err)
-	}
-	gaps, spool := b.gaps()
-	return b.lost(), c.follow(ctx, t, &o, gaps, spool)
+	out.gaps, out.files = b.gaps()
+	return b.lost(), c.follow(ctx, t, out)
 }
 
 // join reads the log until it has what the attach began with: then what was
@@ -81,7 +83,7 @@ func (b *backlog) join(ctx context.Context, live *tap) error {
 		if err := b.read(ctx, live); err != nil {
 			return err
 		}
-		if err := sleep(ctx, arrive); err != nil {
+		if err := live.catchUp(ctx); err != nil {
 			return err
 		}
 		joined, err := b.skip(live.seen())

@@ -155,6 +155,30 @@ func TestK8EqualLines(t *testing.T) {
 	}
 }
 
+// A stream that has said nothing on the fresh attach may still be behind much
+// of the other.
+func TestK8OneStreamDrownsTheOther(t *testing.T) {
+	w, engine, out := interrupted(t, "first\n")
+	line := strings.Repeat("e", 8191) + "\n"
+	printed := make(chan struct{})
+	engine.onAttach = func() {
+		go func() {
+			defer close(printed)
+			for range 22 { // less than the connection holds, more than a sample
+				w.proc.print(stderr, line)
+			}
+			w.proc.print(stdout, "drowned\n")
+		}()
+	}
+	if lost, err := w.Resume(t.Context(), w.task, "", true, engine); err != nil || lost != 0 {
+		t.Fatalf("lost %d, %v", lost, err)
+	}
+	<-printed
+	if got, want := w.ends(t, out), "first\ndrowned\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestK8LogLargerThanTheSpool(t *testing.T) {
 	proc := &process{}
 	proc.log[stdout].WriteString(strings.Repeat("0123456789abcde\n", 10000))

@@ -231,6 +231,14 @@ func newSource(r request, files []*os.File) (*source, error) {
 		}
 		src.conn = conn
 	}
+	if src.length = r.EarlyLength; src.length > 0 {
+		f, err := take()
+		if err != nil {
+			src.close()
+			return nil, err
+		}
+		src.file = f
+	}
 	for i, g := range r.Gaps {
 		if g.Length == 0 {
 			continue

@@ -45,11 +45,13 @@ type source struct {
 	files  [2]*os.File // of gaps with a length
 	conn   net.Conn    // nil when there is nothing live
 	early  []byte
+	file   *os.File // of what was read off the connection after early, or nil
+	length int64    // of that
 	framed bool
 }
 
 func (s *source) close() {
-	for _, f := range s.files {
+	for _, f := range append(s.files[:], s.file) {
 		if f != nil {
 			f.Close()
 		}
@@ -106,6 +108,9 @@ func (t *task) deliverAll(ctx context.Context, src *source) error {
 	}
 	skip := [streams]int64{src.gaps[stdout].Skip, src.gaps[stderr].Skip}
 	live := io.MultiReader(bytes.NewReader(src.early), src.conn)
+	if src.file != nil {
+		live = io.MultiReader(bytes.NewReader(src.early), io.NewSectionReader(src.file, 0, src.length), src.conn)
+	}
 	return pump(live, src.framed, func(s stream, b []byte) error {
 		if n := min(skip[s], int64(len(b))); n > 0 {
 			skip[s] -= n

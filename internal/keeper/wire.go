@@ -19,14 +19,17 @@ type request struct {
 	ID string `json:"id,omitempty"`
 
 	// For follow. The descriptors are, in this order: the attach connection
-	// when Live, then one file for each gap that has a Length.
+	// when Live, then a file when EarlyLength, then one for each gap that has a Length.
 	Stdout   string `json:"stdout,omitempty"`
 	Stderr   string `json:"stderr,omitempty"`
 	Position string `json:"position,omitempty"`
 	Framed   bool   `json:"framed,omitempty"`
 	Live     bool   `json:"live,omitempty"`
-	Early    []byte `json:"early,omitempty"`
-	Gaps     [2]gap `json:"gaps"`
+	// Early and then the file's first EarlyLength bytes were read off the
+	// connection already.
+	Early       []byte `json:"early,omitempty"`
+	EarlyLength int64  `json:"early_length,omitempty"`
+	Gaps        [2]gap `json:"gaps"`
 
 	// For finish: how long to let the rest flow out.
 	FlushMillis int64 `json:"flush_ms,omitempty"`
