@@ -67,6 +67,9 @@ func (o *runOptions) bind(fs *flag.FlagSet) {
 	fs.StringVar(&o.exec, "exec", "", "once `TASK` runs, run the command after -- in it, then stop the job")
 }
 
+// logLevels are the values of -log-level, from the most talkative on.
+var logLevels = []string{"trace", "debug", "info", "warn", "error"}
+
 // varFlag collects -var NAME=VALUE.
 type varFlag map[string]string
 
@@ -116,6 +119,8 @@ func (o runOptions) check(extra []string) error {
 		return usageError("run: a command after -- needs -exec TASK")
 	case o.json && !o.decisions:
 		return usageError("run: -json goes with -decisions")
+	case o.logLevel != "" && !slices.Contains(logLevels, o.logLevel):
+		return usageError(fmt.Sprintf("run: -log-level %q: want one of %s", o.logLevel, strings.Join(logLevels, ", ")))
 	}
 	return nil
 }

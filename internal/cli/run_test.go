@@ -325,7 +325,7 @@ func TestInterruptedLaunch(t *testing.T) {
 			}
 			return nil, ctx.Err()
 		})
-		if code != 1 || err == nil || !strings.Contains(err.Error(), "interrupted before") || stdout.Len() != 0 {
+		if code != 1 || err == nil || err.Error() != "interrupted before anything was started" || stdout.Len() != 0 {
 			t.Errorf("%s: exit %d, %v, printed %q", name, code, err, stdout.String())
 		}
 	}
@@ -381,6 +381,7 @@ func TestRunArguments(t *testing.T) {
 		"exec without argv": {[]string{"-exec", "t", "a"}, "-exec needs a command", runOptions{}},
 		"argv without exec": {[]string{"a", "--", "x"}, "needs -exec TASK", runOptions{}},
 		"json alone":        {[]string{"-json", "a"}, "-json goes with -decisions", runOptions{}},
+		"log level":         {[]string{"-log-level", "loud", "a"}, `-log-level "loud": want one of trace, debug`, runOptions{}},
 		"bad var":           {[]string{"-var", "x", "a"}, "want NAME=VALUE", runOptions{}},
 		"unknown flag":      {[]string{"a", "-x"}, "not defined: -x", runOptions{}},
 		"both sides":        {[]string{"-keep", "a", "-var", "x=1", "-var", "y=a=b"}, "", runOptions{job: "a", keep: true, vars: varFlag{"x": "1", "y": "a=b"}}},

@@ -86,6 +86,7 @@ func (r *run) launch(ctx context.Context, launch launcher, allocRoot string, pla
 	}
 	back, err := launch(ctx, s)
 	if ctx.Err() != nil {
+		err = nil // it says at best that ctx has ended, at worst that an interrupted plugin is none
 		if back != nil {
 			err = back.close(false)
 		}
