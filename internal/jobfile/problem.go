@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // Pos is a place in a job file. Line is 0 where no line can be named.
@@ -114,9 +115,28 @@ func (r *report) diags(diags hcl.Diagnostics) bool {
 			r.refuse(at, "the function %s is not supported by run: put its result into the file", call.CalledFunctionName())
 			continue
 		}
+		if what := undeclared(d); what != "" {
+			text = what
+		}
 		r.fault(at, "%s", text)
 	}
 	return diags.HasErrors()
+}
+
+// undeclared tells of a reference to a variable or local that does not exist;
+// HCL calls it an attribute of some object.
+func undeclared(d *hcl.Diagnostic) string {
+	e, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr)
+	if !ok || d.EvalContext == nil || len(e.Traversal) < 2 {
+		return ""
+	}
+	kind := map[string]string{"var": "variable", "local": "local"}[e.Traversal.RootName()]
+	step, ok := e.Traversal[1].(hcl.TraverseAttr)
+	known := d.EvalContext.Variables[e.Traversal.RootName()]
+	if !ok || kind == "" || known == cty.NilVal || known.Type().HasAttribute(step.Name) {
+		return ""
+	}
+	return fmt.Sprintf("the job file declares no %s %q%s", kind, step.Name, nearest(step.Name, sortedKeys(known.Type().AttributeTypes())))
 }
 
 // err is nil or an *Error with the problems in file order, each once.
