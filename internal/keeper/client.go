@@ -151,8 +151,8 @@ func (c *Client) IDs(ctx context.Context) ([]string, error) {
 	return r.IDs, err
 }
 
-// Quit ends a keeper that has no task and waits until it is gone; one that has
-// is an error.
+// Quit ends a keeper that has no task and waits until it is gone, with its
+// socket; one that has is an error.
 func (c *Client) Quit(ctx context.Context) error {
 	r, err := c.ask(ctx, false, request{Op: "quit"})
 	if err != nil && !errors.Is(err, ErrGone) {
@@ -162,8 +162,8 @@ func (c *Client) Quit(ctx context.Context) error {
 		return fmt.Errorf("keeper: it still has %d tasks", len(r.IDs))
 	}
 	for {
-		if _, err := os.Lstat(c.Socket + ".lock"); errors.Is(err, os.ErrNotExist) {
-			return nil
+		if gone, err := clearDead(c.Socket); gone || err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():

@@ -278,6 +278,22 @@ func TestK8OneKeeper(t *testing.T) {
 	}
 }
 
+// TestQuitAfterAKill: a keeper that was killed leaves its socket and its lock
+// behind; nobody waits for it.
+func TestQuitAfterAKill(t *testing.T) {
+	w := newWorld(t)
+	w.follow(t)
+	kill(t, w.Socket)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	must(t, w.Quit(ctx))
+	for _, path := range []string{w.Socket, w.Socket + ".lock"} {
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 // peer is the process that serves a socket.
 func peer(t *testing.T, socket string) int32 {
 	c, err := net.Dial("unixpacket", socket)

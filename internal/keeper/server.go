@@ -301,3 +301,30 @@ func lock(path string) (unlock func(), err error) {
 		f.Close()
 	}
 }
+
+// clearDead reports whether no keeper serves the socket, and removes what one
+// that was killed has left there.
+func clearDead(socket string) (gone bool, err error) {
+	f, err := os.OpenFile(socket+".lock", os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("keeper: %w", err)
+	}
+	defer f.Close()
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("keeper: lock: %w", err)
+	}
+	// The lock's holder has ended. One that starts now waits for it.
+	for _, path := range []string{socket, socket + ".lock"} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, fmt.Errorf("keeper: %w", err)
+		}
+	}
+	return true, nil
+}
