@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
 )
@@ -38,8 +39,19 @@ func purge(ctx context.Context, config map[string]any) error {
 	for _, r := range records {
 		errs = append(errs, p.runner.KillSandbox(ctx, refOf(r.RunID)))
 	}
-	errs = append(errs, p.runner.RemoveEgressNetwork(ctx), p.unstage(), p.keeper.Quit(ctx), p.dir.RemoveRunRoot())
+	errs = append(errs, p.runner.RemoveEgressNetwork(ctx), p.unstage(), p.endKeeper(ctx), p.dir.RemoveRunRoot())
 	return errors.Join(errs...)
+}
+
+// endKeeper drops what the keeper still holds and ends it: output that nobody
+// reads, since the agent that would is gone, must not keep it.
+func (p *parts) endKeeper(ctx context.Context) error {
+	ids, err := p.keeper.IDs(ctx)
+	errs := []error{err}
+	for _, id := range ids {
+		errs = append(errs, p.keeper.Finish(ctx, keeper.Task{ID: id}, 0))
+	}
+	return errors.Join(append(errs, p.keeper.Quit(ctx))...)
 }
 
 // unstage takes away what is still bound for jobs. The folder of one run is
