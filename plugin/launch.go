@@ -82,9 +82,15 @@ func entries(dir string) []os.DirEntry {
 	return list
 }
 
-// holdsFiles reports whether a folder has anything in it but sockets.
+// mountMarker is what a Nomad client leaves in a secrets folder that it mounted.
+const mountMarker = ".nomad-mount"
+
+// holdsFiles reports whether a folder has anything in it that was put there for
+// the task: sockets and Nomad's own marker were not.
 func holdsFiles(dir string) bool {
-	return slices.ContainsFunc(entries(dir), func(e os.DirEntry) bool { return e.Type()&os.ModeSocket == 0 })
+	return slices.ContainsFunc(entries(dir), func(e os.DirEntry) bool {
+		return e.Type()&os.ModeSocket == 0 && e.Name() != mountMarker
+	})
 }
 
 // launch makes what the plan says and looks after it from then on. On an error
