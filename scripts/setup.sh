@@ -55,8 +55,11 @@ engine() {
 gvisor_version=v0.0.0-20250205023644-9414b50a5633
 gvisor_go=go1.23.12
 
+registered() { docker info --format '{{range $k, $v := .Runtimes}}{{$k}} {{end}}' | grep -qw runsc; }
+
 runsc() {
   engine
+  registered && return
   local bin=/usr/local/lib/wardyn/runsc-$gvisor_version
   if [ ! -x "$bin" ]; then
     need_root "install runsc"
@@ -76,13 +79,12 @@ runsc() {
     install -D -m 0755 "$src/runsc" "$bin"
     rm -rf "$src"
   fi
-  docker info --format '{{range $k, $v := .Runtimes}}{{$k}} {{end}}' | grep -qw runsc && return
   need_root "register runsc"
   say "registering runsc with the engine"
   go run ./scripts/addruntime /etc/docker/daemon.json runsc "$bin" --overlay2=none
   pkill -HUP -x dockerd
   for _ in $(seq 20); do
-    docker info --format '{{range $k, $v := .Runtimes}}{{$k}} {{end}}' | grep -qw runsc && return
+    registered && return
     sleep 0.5
   done
   echo "setup: the engine did not take up runsc from /etc/docker/daemon.json" >&2
