@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
@@ -21,6 +22,13 @@ func purge(ctx context.Context, config map[string]any) error {
 	h, err := plugin.ParseHostConfig(config)
 	if err != nil {
 		return err
+	}
+	data := h.DataDir
+	if data == "" {
+		data = datadir.Default
+	}
+	if _, err := os.Stat(data); err != nil {
+		return fmt.Errorf("there is no installation to purge: data_dir: %w", err)
 	}
 	p, err := assemble(h, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -39,7 +47,7 @@ func purge(ctx context.Context, config map[string]any) error {
 	for _, r := range records {
 		errs = append(errs, p.runner.KillSandbox(ctx, refOf(r.RunID)))
 	}
-	errs = append(errs, p.runner.RemoveEgressNetwork(ctx), p.unstage(), p.endKeeper(ctx), p.dir.RemoveRunRoot())
+	errs = append(errs, p.runner.RemoveEgressNetwork(ctx), p.unstage(), p.endKeeper(ctx), p.dir.RemoveRunRoot(), p.runner.RemoveToolImage(ctx))
 	return errors.Join(errs...)
 }
 

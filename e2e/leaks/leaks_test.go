@@ -18,6 +18,9 @@ func TestNothingIsLeft(t *testing.T) {
 	for _, x := range testenv.Leftovers(t, endpoint, "wardyn.managed") {
 		t.Errorf("left on the engine: %s", x)
 	}
+	for _, x := range testenv.Images(t, endpoint, "wardyn-") {
+		t.Errorf("left image: %s", x)
+	}
 	for _, x := range grepFile(t, "/proc/self/mounts", "wardyn") {
 		t.Errorf("left mounted: %s", x)
 	}

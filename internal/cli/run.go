@@ -58,7 +58,7 @@ func (o *runOptions) bind(fs *flag.FlagSet) {
 	o.vars = varFlag{}
 	fs.Var(o.vars, "var", "value of a variable, as `NAME=VALUE`; may be repeated")
 	fs.StringVar(&o.group, "group", "", "the `GROUP` to run, when the job has several")
-	fs.StringVar(&o.pluginConfig, "plugin-config", "", "HCL `FILE` with the plugin's options, or an agent's file with its plugin block;\n      without data_dir in it the run has a data dir of its own")
+	fs.StringVar(&o.pluginConfig, "plugin-config", "", "HCL `FILE` with the plugin's options, or an agent's file with its plugin block;\n      data_dir in it is not used: a run has a data dir of its own")
 	fs.StringVar(&o.allocRoot, "alloc-dir", "", "`DIR` to make the allocation's directory in; default is a new temporary one")
 	fs.BoolVar(&o.keep, "keep", false, "keep the allocation's directory, except secrets, and print its path")
 	fs.BoolVar(&o.decisions, "decisions", false, "print the egress decisions of each task at the end")

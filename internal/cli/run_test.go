@@ -265,7 +265,7 @@ func TestRunOutput(t *testing.T) {
 }
 
 // TestK3OwnDataDir: a run has a data dir of its own that is purged and removed,
-// unless the plugin's options name one.
+// also when the plugin's options name that of a live agent.
 func TestK3OwnDataDir(t *testing.T) {
 	own := runCall(t, "one.nomad.hcl", nil, nil)
 	dir, _ := own.purged["data_dir"].(string)
@@ -278,7 +278,8 @@ func TestK3OwnDataDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	given := runCall(t, "one.nomad.hcl", []string{"-plugin-config", config}, nil)
-	if given.spec.config["data_dir"] != named || given.spec.config["slots"] != 3 || given.purged != nil || !strings.HasPrefix(given.spec.allocRoot, given.temp+"/") {
+	dir, _ = given.purged["data_dir"].(string)
+	if !strings.HasPrefix(dir, given.temp+"/") || given.spec.config["data_dir"] != dir || given.spec.config["slots"] != 3 || !strings.HasPrefix(given.spec.allocRoot, given.temp+"/") {
 		t.Errorf("named data dir: plugin got %v, purged %v", given.spec.config, given.purged)
 	}
 	if len(own.left)+len(given.left) != 0 {

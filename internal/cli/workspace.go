@@ -21,27 +21,19 @@ type workspace struct {
 	keep  bool
 }
 
-// workspace makes the directories, and gives the plugin a data dir of its own
-// unless its options name one: a run and a live agent on one engine then never
-// touch each other's objects.
+// workspace makes the directories, and gives the plugin a data dir of its own,
+// whatever its options name: a run and a live agent on one engine never touch
+// each other's objects.
 func (r *run) workspace() (*workspace, error) {
-	w := &workspace{alloc: r.options.allocRoot, keep: r.options.keep}
-	_, named := r.config["data_dir"]
-	if !named || w.alloc == "" {
-		temp, err := os.MkdirTemp("", "wardyn-run-")
-		if err != nil {
-			return nil, fmt.Errorf("temporary directory: %w", err)
-		}
-		w.temp = temp
+	temp, err := os.MkdirTemp("", "wardyn-run-")
+	if err != nil {
+		return nil, fmt.Errorf("temporary directory: %w", err)
 	}
-	if !named {
-		w.data = filepath.Join(w.temp, "data")
-		r.config["data_dir"] = w.data
-	}
+	w := &workspace{temp: temp, data: filepath.Join(temp, "data"), alloc: r.options.allocRoot, keep: r.options.keep}
+	r.config["data_dir"] = w.data
 	if w.alloc == "" {
 		w.alloc = filepath.Join(w.temp, "alloc")
 	}
-	var err error
 	if w.alloc, err = filepath.Abs(w.alloc); err != nil {
 		return nil, fmt.Errorf("-alloc-dir: %w", err)
 	}

@@ -2,11 +2,13 @@ package testenv
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 )
@@ -41,6 +43,26 @@ func Leftovers(t testing.TB, endpoint, label string) []string {
 	}
 	for _, v := range vs.Volumes {
 		out = append(out, "volume "+v.Name)
+	}
+	return out
+}
+
+// Images lists every image tag on the engine that starts with prefix.
+func Images(t testing.TB, endpoint, prefix string) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	all, err := Client(t, endpoint).ImageList(ctx, image.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, i := range all {
+		for _, tag := range i.RepoTags {
+			if strings.HasPrefix(tag, prefix) {
+				out = append(out, tag)
+			}
+		}
 	}
 	return out
 }

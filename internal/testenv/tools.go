@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"archive/tar"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,6 +13,10 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
+
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/embedded"
 )
@@ -45,7 +50,26 @@ func Tools(t testing.TB) *embedded.Tools {
 		}
 		built.files = files
 	}
-	return embedded.NewFrom(t.TempDir(), built.files)
+	tools := embedded.NewFrom(t.TempDir(), built.files)
+	t.Cleanup(func() { removeImageOf(t, tools) })
+	return tools
+}
+
+// removeImageOf takes the tools image off the engine, if there is one and
+// nobody uses it any more.
+func removeImageOf(t testing.TB, tools *embedded.Tools) {
+	_, id, err := tools.Image()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	endpoint := os.Getenv("DOCKER_HOST")
+	if endpoint == "" {
+		endpoint = client.DefaultDockerHost
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, _ = Client(t, endpoint).ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
 }
 
 // Build compiles one static command of this module and returns its path.

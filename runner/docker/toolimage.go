@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/docker/docker/api/types/image"
+
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
@@ -32,6 +34,24 @@ func (r *Runner) toolImage(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("tools image: asked for %s and the engine answers with %s", id, f.ID)
 	}
 	return id, nil
+}
+
+// RemoveToolImage takes the tools image off the engine, for an installation
+// that ends. One that another installation uses stays, and one that is missing
+// is nil.
+func (r *Runner) RemoveToolImage(ctx context.Context) error {
+	_, id, err := r.opts.Tools.Image()
+	if err != nil {
+		return fmt.Errorf("tools image: %w", err)
+	}
+	ctx, cancel := call(ctx)
+	defer cancel()
+	_, err = r.api.ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
+	err = wrap("tools image", err)
+	if errors.Is(err, runner.ErrNotFound) || errors.Is(err, runner.ErrExists) {
+		return nil
+	}
+	return err
 }
 
 func (r *Runner) loadImage(ctx context.Context, archive []byte) error {
