@@ -21,9 +21,10 @@ func runExec(args []string) int {
 
 // execOnTerminal hands the terminal through: there is nothing to copy.
 func execOnTerminal(a execArgs, s *signals) int {
-	if a.cols > 0 && a.rows > 0 {
+	if a.cols > 0 && a.rows > 0 && sizeless(0) {
 		// Before the program starts: some engines ignore the size asked for,
-		// and a program that reads 0x0 at its start draws nothing.
+		// and a program that reads 0x0 at its start draws nothing. A size that
+		// is there came from a resize since, and is the newer one.
 		unix.IoctlSetWinsize(0, unix.TIOCSWINSZ, &unix.Winsize{Col: a.cols, Row: a.rows})
 	}
 	pid, serr := start(a.argv, inherited, onTerminal())
@@ -31,6 +32,12 @@ func execOnTerminal(a execArgs, s *signals) int {
 		return fail(serr.code, "%v", serr)
 	}
 	return supervise(pid, -pid, s, nil)
+}
+
+// sizeless reports whether a terminal has not been given a size yet.
+func sizeless(fd int) bool {
+	w, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+	return err != nil || w.Col == 0 && w.Row == 0
 }
 
 // execPiped puts pipes of ours between the command and the engine's, so that
