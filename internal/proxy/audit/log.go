@@ -6,7 +6,6 @@ package audit
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -104,15 +103,15 @@ func (l *Log) Record(d egress.DecisionLog) {
 		}
 	}
 	if l.o.Out != nil && len(l.lines) < l.o.Buffer {
-		l.lines = append(l.lines, append(b[:len(b):len(b)], '\n'))
+		l.lines = append(l.lines, b)
 	}
 	l.kick()
 }
 
 func (l *Log) encode(d egress.DecisionLog) ([]byte, error) {
-	b, err := json.Marshal(d)
+	b, err := appendRecord(make([]byte, 0, 640), d)
 	if err != nil {
-		return nil, fmt.Errorf("encode: %w", err)
+		return nil, err
 	}
 	return l.o.Mask.Bytes(b), nil
 }
@@ -183,7 +182,7 @@ func (l *Log) print() {
 	}
 	var all []byte
 	for _, b := range lines {
-		all = append(all, b...)
+		all = append(append(all, b...), '\n')
 	}
 	if _, err := l.o.Out.Write(all); err != nil {
 		l.o.Logger.Warn("decision lines not printed", "lines", len(lines), "error", err)
