@@ -103,8 +103,16 @@ func (a *ask) readProcess(c TaskConfig, f *faults) {
 	if c.Idle && (len(a.Argv) > 0 || len(a.Entrypoint) > 0) {
 		f.add("idle", true, "an idle task runs no command", "remove idle, or remove command, args and entrypoint")
 	}
-	if c.WorkDir != "" && !path.IsAbs(c.WorkDir) {
+	for _, arg := range slices.Concat(a.Argv, a.Entrypoint) {
+		if strings.ContainsRune(arg, 0) {
+			f.add("command, args, entrypoint", arg, "no program can be given a NUL byte", "remove it")
+		}
+	}
+	switch {
+	case c.WorkDir != "" && (!path.IsAbs(c.WorkDir) || strings.ContainsRune(c.WorkDir, 0)):
 		f.add("work_dir", c.WorkDir, "want an absolute path inside the sandbox", "for instance /workspace")
+	case runner.InProc(c.WorkDir):
+		f.add("work_dir", c.WorkDir, "below /proc a runtime may have files of the host open", "for instance /workspace")
 	}
 	if c.Hostname != "" && !hostname.MatchString(c.Hostname) {
 		f.add("hostname", c.Hostname, "want one label of letters, digits and hyphens, at most 63", "")

@@ -1,10 +1,14 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
@@ -25,6 +29,7 @@ type given struct {
 // readGiven reads what a client sent beside the author's config.
 func readGiven(t *driverpb.TaskConfig, a ask, h HostConfig, f *faults) given {
 	g := given{Env: taskEnv(t.GetEnv(), a, f)}
+	checkUser(t.GetUser(), f)
 	g.readResources(t.GetResources(), h, f)
 	g.readMounts(t.GetMounts(), a, f)
 	for _, d := range t.GetDevices() {
@@ -56,6 +61,20 @@ func taskEnv(env map[string]string, a ask, f *faults) map[string]string {
 // isToken reports whether a variable is a credential that Nomad adds by itself.
 func isToken(name string) bool {
 	return name == "NOMAD_TOKEN" || strings.HasPrefix(name, "NOMAD_TOKEN_") || name == "VAULT_TOKEN"
+}
+
+// checkUser refuses what no engine takes for a user. Whether a name exists only
+// the image knows.
+func checkUser(user string, f *faults) {
+	for part := range strings.SplitSeq(user, ":") {
+		id, err := strconv.ParseInt(part, 10, 64)
+		switch {
+		case err == nil && (id < 0 || id > math.MaxInt32), errors.Is(err, strconv.ErrRange):
+			f.add("user", user, "a user or group id is from 0 to 2147483647", "")
+		case strings.ContainsFunc(part, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
+			f.add("user", user, "the name of a user or group has no blanks", "")
+		}
+	}
 }
 
 func (g *given) readResources(r *driverpb.Resources, h HostConfig, f *faults) {

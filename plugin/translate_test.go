@@ -368,6 +368,39 @@ func TestK30GivenRefusals(t *testing.T) {
 	}
 }
 
+// TestI7ProcessRefusals: what no engine can start is refused before one is asked.
+func TestI7ProcessRefusals(t *testing.T) {
+	for _, c := range []struct {
+		config TaskConfig
+		want   string // field of the one fault; "" is none
+	}{
+		{TaskConfig{Command: "/bin/sh", Args: []string{"-c", "a b"}, WorkDir: "/work"}, ""},
+		{TaskConfig{Command: "/bin/sh", Args: []string{"a\x00b"}}, "command, args, entrypoint"},
+		{TaskConfig{Command: "/bin/\x00sh"}, "command, args, entrypoint"},
+		{TaskConfig{Entrypoint: []any{"/bin/\x00sh"}}, "command, args, entrypoint"},
+		{TaskConfig{WorkDir: "work"}, "work_dir"},
+		{TaskConfig{WorkDir: "/a\x00b"}, "work_dir"},
+		{TaskConfig{WorkDir: "/proc/self/fd/8"}, "work_dir"},
+		{TaskConfig{WorkDir: "/x/../proc"}, "work_dir"},
+	} {
+		f := &faults{}
+		c.config.Image = "busybox"
+		readAsk(c.config, HostConfig{}, f)
+		if len(f.list) > 1 || (len(f.list) == 1) != (c.want != "") || c.want != "" && f.list[0].field != c.want {
+			t.Errorf("%+v: %v, want a fault of %q", c.config, f.list, c.want)
+		}
+	}
+	for user, ok := range map[string]bool{
+		"": true, "0:0": true, "agent:users": true, "2147483647": true, "www-data": true,
+		"2147483648": false, "-1": false, "1:-1": false, "99999999999999999999": false, "a\nb": false, "a b": false, "a\x00": false,
+	} {
+		f := &faults{}
+		if checkUser(user, f); (len(f.list) == 0) != ok {
+			t.Errorf("user %q: %v", user, f.list)
+		}
+	}
+}
+
 func TestCoreCount(t *testing.T) {
 	for list, want := range map[string]int{"": 0, "0": 1, "0,3,5": 3, "0-3": 4, "0-1,4": 3, "x": 0, "3-1": 0} {
 		if got := coreCount(list); got != want {

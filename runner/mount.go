@@ -127,6 +127,12 @@ func isDeniedSocket(base string) bool {
 		strings.HasPrefix(base, "containerd-shim") && strings.Contains(base, ".sock")
 }
 
+// InProc reports whether p is /proc or lies below it. No process may start
+// there: a runtime that still has a folder of the host open would hand it over.
+func InProc(p string) bool {
+	return within(path.Clean(p), "/proc")
+}
+
 // within reports whether p is dir or lies below it. Both are clean and absolute.
 func within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")

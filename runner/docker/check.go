@@ -49,6 +49,9 @@ func checkTask(t runner.TaskProcess) (errs []error) {
 	if t.WorkDir != "" && !path.IsAbs(t.WorkDir) {
 		errs = append(errs, fmt.Errorf("work_dir %q: want an absolute path", t.WorkDir))
 	}
+	if runner.InProc(t.WorkDir) {
+		errs = append(errs, fmt.Errorf("work_dir %q: below /proc a runtime may have files of the host open: %w", t.WorkDir, runner.ErrDenied))
+	}
 	if len(t.Hostname) > 63 || strings.ContainsAny(t.Hostname, " \t\n/\x00") {
 		errs = append(errs, fmt.Errorf("hostname %q: want at most 63 characters without blanks or slashes", t.Hostname))
 	}
@@ -71,6 +74,10 @@ func checkImage(spec runner.SandboxSpec, img imageFacts, host hostFacts) error {
 	if img.OS != "" && img.OS != "linux" || !runsOn(img.Arch, host.Arch) {
 		errs = append(errs, fmt.Errorf("image %s is for %s/%s and this host is linux/%s; use an image, or a digest of it, made for this host",
 			spec.Image, firstOf(img.OS, "linux"), img.Arch, host.Arch))
+	}
+	if runner.InProc(img.WorkDir) && (spec.Task == nil || spec.Task.WorkDir == "") {
+		errs = append(errs, fmt.Errorf("image %s starts in %q, and below /proc a runtime may have files of the host open; set work_dir: %w",
+			spec.Image, img.WorkDir, runner.ErrDenied))
 	}
 	if _, err := mainArgv(spec.Task, img); err != nil {
 		errs = append(errs, err)

@@ -182,6 +182,25 @@ func TestK16NeverCapsAndSysctls(t *testing.T) {
 	}
 }
 
+// A process that starts in a descriptor of the runtime's could be outside.
+func TestWorkDirIsNotInProc(t *testing.T) {
+	for dir, ok := range map[string]bool{"": true, "/": true, "/process": true, "/proc": false, "/proc/self/fd/8": false, "//x/../proc/self": false, "/proc/": false} {
+		if errs := checkTask(runner.TaskProcess{WorkDir: dir}); (len(errs) == 0) != ok {
+			t.Errorf("work_dir %q: %v", dir, errs)
+		}
+		spec := fakeSpec()
+		spec.Task.WorkDir = ""
+		err := checkImage(spec, imageFacts{WorkDir: dir}, hostFacts{})
+		if (err == nil) != ok {
+			t.Errorf("image's %q: %v", dir, err)
+		}
+		spec.Task.WorkDir = "/home"
+		if err := checkImage(spec, imageFacts{WorkDir: dir}, hostFacts{}); err != nil {
+			t.Errorf("image's %q with a work_dir: %v", dir, err)
+		}
+	}
+}
+
 // D-10a, T43: targets and sources of mounts.
 func TestD10aMountTargets(t *testing.T) {
 	for target, ok := range map[string]bool{
