@@ -10,33 +10,6 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
-// Rule sources: who or what decided. They are part of the record's format.
-const (
-	Allowed             = "policy:allowed"
-	Denied              = "policy:denied"
-	DefaultDeny         = "policy:default-deny"
-	Method              = "policy:method"
-	Invalid             = "policy:invalid"
-	EvaluatorError      = "policy:evaluator-error"
-	ApprovalPending     = "approval:pending"
-	ApprovalDenied      = "approval:denied"
-	ApprovalExpired     = "approval:expired"
-	BadRequest          = "builtin:bad-request"
-	BadHost             = "builtin:bad-host"
-	PrivateIP           = "builtin:private-ip"
-	ResolveFailed       = "builtin:resolve-failed"
-	DialFailed          = "builtin:dial-failed"
-	SNIMismatch         = "builtin:sni-mismatch"
-	NotTLS              = "builtin:not-tls"
-	ECH                 = "builtin:ech"
-	AuthorityMismatch   = "builtin:authority-mismatch"
-	CleartextCredential = "builtin:cleartext-credential"
-	UpstreamTLS         = "builtin:upstream-tls"
-	UpstreamProxy       = "builtin:upstream-proxy"
-	Limit               = "builtin:limit"
-	Revoked             = "builtin:revoked"
-)
-
 // LearnRule is the rule of what learn mode let through although no list speaks
 // of it.
 const LearnRule = "learn mode"
