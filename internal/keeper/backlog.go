@@ -36,6 +36,7 @@ type part struct {
 	found    bool  // start follows on what was delivered
 	received int64 // what the attach had brought before the log was read
 	skip     int64 // bytes at the attach's beginning that the log has too
+	before   int64 // size of the log when it was read before; -1 the first time
 }
 
 // read reads both logs. With live it notes how much had come before each was.
@@ -47,7 +48,11 @@ func (b *backlog) read(ctx context.Context, live *tap) error {
 		if err != nil {
 			return err
 		}
-		*p = part{spool: spool{file: f, limit: b.limit}}
+		before := p.size
+		if p.file == nil {
+			before = -1
+		}
+		*p = part{spool: spool{file: f, limit: b.limit}, before: before}
 		if live != nil {
 			p.received = live.received(s)
 		}
@@ -68,7 +73,9 @@ func (b *backlog) read(ctx context.Context, live *tap) error {
 // skip finds, for each stream, how much of what the attach has brought is in
 // the log too. It reports whether that is certain. It is not while the log does
 // not have a line that the attach or even the delivered output has: it may lag
-// behind, or the line be newer than what was read.
+// behind, or the line be newer than what was read. Where the attach has brought
+// no line to look for, the task may have fallen silent before it was opened,
+// with much still on its way to the log: then the log must have stopped growing.
 func (b *backlog) skip(seen [streams][]byte) (certain bool, err error) {
 	certain = true
 	for s := range streams {
@@ -78,7 +85,8 @@ func (b *backlog) skip(seen [streams][]byte) (certain bool, err error) {
 			return false, fmt.Errorf("read the spooled log: %w", err)
 		}
 		p.skip = seam.Overlap(end, seen[s], p.received)
-		if p.skip == 0 && bytes.IndexByte(seen[s], '\n') >= 0 || !p.found && p.size < b.pos[s].Delivered {
+		line := bytes.IndexByte(seen[s], '\n') >= 0
+		if line && p.skip == 0 || !line && p.size != p.before || !p.found && p.size < b.pos[s].Delivered {
 			certain = false
 		}
 	}
