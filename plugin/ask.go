@@ -169,6 +169,9 @@ func (a *ask) readEgress(c EgressConfig, h HostConfig, f *faults) {
 			f.add("egress.allow", e, "the operator denies it to every task (plugin option deny_domains)", "remove it")
 		}
 	}
+	if _, err := egress.RawPorts(c.Allow); err != nil {
+		f.add("egress.allow", nil, err.Error(), "let the other go through the proxy, without +tcp, or on another port")
+	}
 	for _, e := range c.Deny {
 		if err := egress.ValidateDeny(e); err != nil {
 			f.add("egress.deny", nil, err.Error(), "")
