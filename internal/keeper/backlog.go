@@ -86,7 +86,8 @@ func (b *backlog) skip(seen [streams][]byte) (certain bool, err error) {
 		}
 		p.skip = seam.Overlap(end, seen[s], p.received)
 		line := bytes.IndexByte(seen[s], '\n') >= 0
-		if line && p.skip == 0 || !line && p.size != p.before || !p.found && p.size < b.pos[s].Delivered {
+		grown := p.size != p.before
+		if line && p.skip == 0 || !line && grown || !p.found && grown && p.size < b.pos[s].Delivered {
 			certain = false
 		}
 	}

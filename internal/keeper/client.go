@@ -52,8 +52,11 @@ type sink struct {
 }
 
 func (s sink) Follow(ctx context.Context, _ string, o runner.OutputStream) error {
+	if err := s.c.follow(ctx, s.t, offer{live: &o}); err != nil {
+		return err
+	}
 	s.c.guard(s.t)
-	return s.c.follow(ctx, s.t, offer{live: &o})
+	return nil
 }
 
 // offer is what a task's output is followed from: gaps, then live output.

@@ -142,6 +142,21 @@ func (w *world) follow(t *testing.T) {
 	must(t, w.Sink(w.task).Follow(t.Context(), "", o))
 }
 
+// delivered waits until so many bytes of stdout are.
+func (w *world) delivered(t *testing.T, n int64) {
+	t.Helper()
+	for {
+		pos, err := ReadPosition(w.task.Position)
+		if err == nil && pos[stdout].Delivered == n {
+			return
+		}
+		if t.Context().Err() != nil {
+			t.Fatalf("delivered %d bytes, want %d", pos[stdout].Delivered, n)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
 // collect reads a FIFO to its end, as a log collector does.
 func collect(t *testing.T, path string) <-chan string {
 	t.Helper()
@@ -424,6 +439,7 @@ func TestK8ClientGoesAndComes(t *testing.T) {
 	collect(t, w.task.Stderr)
 	w.follow(t)
 	w.proc.print(stdout, "before\n")
+	w.delivered(t, 7) // hence the keeper has the log file open
 	w.Client.Close()
 	other := &Client{Socket: w.Socket, Command: w.Command, Log: w.Log}
 	if lost, err := other.Resume(t.Context(), w.task, "", true, w.proc); lost != 0 || err != nil {
@@ -446,12 +462,7 @@ func TestK8LossIsSaidInTheLog(t *testing.T) {
 	collectAll(t, w.task.Stderr)
 	w.follow(t)
 	w.proc.print(stdout, strings.Repeat("old\n", 4096))
-	for { // delivered
-		if st, err := w.Status(t.Context(), "t"); err == nil && st.Delivered[stdout] == 4*4096 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	w.delivered(t, 4*4096)
 	kill(t, w.Socket)
 	w.proc.mu.Lock()
 	w.proc.log[stdout].Reset() // rotated away, with more than anybody saw

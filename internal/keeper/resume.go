@@ -11,14 +11,17 @@ import (
 )
 
 const (
-	// settle is how long an engine may take to write down what it has passed on.
+	// settle is how long an engine may take to write down what it has passed
+	// on. Under load it was seen a second behind, so each time it was not
+	// enough it is waited for longer.
 	settle = 100 * time.Millisecond
 	// arrive is how long what it has written down may take to arrive over a
 	// fresh attach.
 	arrive = 20 * time.Millisecond
-	// joinTries bounds how often the log is read again because it does not
-	// have yet what the fresh attach has brought.
+	// joinTries and joinMost bound how often and how long the log is read again
+	// because it does not have yet what the fresh attach has brought.
 	joinTries = 10
+	joinMost  = 20 * time.Second
 )
 
 // LostUnknown stands for a loss that cannot be counted.
@@ -76,8 +79,9 @@ func (c *Client) Resume(ctx context.Context, t Task, ref string, alive bool, fro
 // join reads the log until it has what the attach began with: then what was
 // printed in between is in it for certain.
 func (b *backlog) join(ctx context.Context, live *tap) error {
+	begun := time.Now()
 	for try := 1; ; try++ {
-		if err := sleep(ctx, settle); err != nil {
+		if err := sleep(ctx, settle<<min(try-1, 3)); err != nil {
 			return err
 		}
 		if err := b.read(ctx, live); err != nil {
@@ -87,7 +91,7 @@ func (b *backlog) join(ctx context.Context, live *tap) error {
 			return err
 		}
 		joined, err := b.skip(live.seen())
-		if err != nil || joined || try == joinTries {
+		if err != nil || joined || try == joinTries || time.Since(begun) > joinMost {
 			return err
 		}
 	}

@@ -61,13 +61,7 @@ func interrupted(t *testing.T, text string) (*world, *lagging, <-chan string) {
 	collect(t, w.task.Stderr)
 	w.follow(t)
 	w.proc.print(stdout, text)
-	for {
-		pos, err := ReadPosition(w.task.Position)
-		if err == nil && pos[stdout].Delivered == int64(len(text)) {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	w.delivered(t, int64(len(text)))
 	w.guarded(t)
 	kill(t, w.Socket)
 	w.proc.exit()

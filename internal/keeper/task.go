@@ -71,7 +71,11 @@ func (t *task) follow(src *source) {
 	t.cancel, t.conn, t.ended = cancel, src.conn, make(chan struct{})
 	t.state.State, t.state.Reason = Following, ""
 	for s := range streams {
-		// The write end is held from now on, also by a stream that says nothing.
+		// The write end is held from now on, also by a stream that says nothing:
+		// before the client takes its own, where a reader is there already.
+		if ok, _ := t.fifo[s].open(); ok {
+			continue
+		}
 		go func() {
 			if err := t.fifo[s].hold(ctx); err != nil && ctx.Err() == nil {
 				t.log.Warn("a log file cannot be opened", "task", t.id, "stream", s.String(), "error", err)
