@@ -19,5 +19,5 @@ go test "${flags[@]}" $packages
 e2e() {
   go test -p 1 -count=1 -v "${flags[@]}" "$@" 2>&1 | grep -vE '^=== (RUN|PAUSE|CONT)|^ +--- PASS'
 }
-e2e ./e2e/host ./e2e/protocol ./e2e/nomad
+e2e $(go list ./e2e/... | grep -v -e /leaks -e /bench)
 e2e ./e2e/leaks
