@@ -1,40 +1,74 @@
-// Package leaks holds the last test of a run: it counts what the others left.
+// Package leaks holds the first and the last test of a run: what is of ours on
+// this machine before it, and that it has not become more after it.
 package leaks
 
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
-// TestNothingIsLeft looks for anything of ours on this machine: on the engine,
-// in the mount table, among the processes and among the sockets. A live
-// installation on the same machine would show here too; run it on one without.
+// baseline names the file in which TestRemember notes what is there before a
+// run; without it TestNothingIsLeft takes anything for left behind.
+const baseline = "WARDYN_LEAKS_BASELINE"
+
+func TestRemember(t *testing.T) {
+	file := os.Getenv(baseline)
+	if file == "" {
+		t.Skip("no file to remember in: " + baseline + " is not set")
+	}
+	if err := os.WriteFile(file, []byte(strings.Join(ours(t), "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestNothingIsLeft(t *testing.T) {
-	endpoint := testenv.Engine(t)
-	for _, x := range testenv.Leftovers(t, endpoint, "wardyn.managed") {
-		t.Errorf("left on the engine: %s", x)
+	var before []string
+	if file := os.Getenv(baseline); file != "" {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before = strings.Split(string(b), "\n")
 	}
-	for _, x := range testenv.Images(t, endpoint, "wardyn-") {
-		t.Errorf("left image: %s", x)
-	}
-	for _, x := range grepFile(t, "/proc/self/mounts", "wardyn") {
-		t.Errorf("left mounted: %s", x)
-	}
-	for _, x := range grepFile(t, "/proc/net/unix", "wardyn") {
-		t.Errorf("left socket: %s", x)
-	}
-	for _, x := range processes(t) {
-		t.Errorf("left running: %s", x)
-	}
-	for _, root := range []string{"/run/wardyn", "/dev/shm/wardyn"} {
-		if entries, err := os.ReadDir(root); err == nil {
-			t.Errorf("left run directory %s with %d entries", root, len(entries))
+	for _, x := range ours(t) {
+		if !slices.Contains(before, x) {
+			t.Errorf("left behind: %s", x)
 		}
 	}
+}
+
+// ours lists everything of ours on this machine: on the engine, in the mount
+// table, among the sockets, the processes and the run directories.
+func ours(t *testing.T) []string {
+	t.Helper()
+	endpoint := testenv.Engine(t)
+	out := testenv.Leftovers(t, endpoint, "wardyn.managed")
+	for i, x := range out {
+		// A container's status says how long it has been up.
+		out[i] = strings.Join(strings.Fields(x)[:2], " ")
+	}
+	for _, x := range testenv.Images(t, endpoint, "wardyn-") {
+		out = append(out, "image "+x)
+	}
+	for _, x := range grepFile(t, "/proc/self/mounts", "wardyn") {
+		out = append(out, "mount "+x)
+	}
+	for _, x := range grepFile(t, "/proc/net/unix", "wardyn") {
+		out = append(out, "socket "+x[strings.LastIndexByte(x, ' ')+1:])
+	}
+	out = append(out, processes(t)...)
+	for _, root := range []string{"/run/wardyn", "/dev/shm/wardyn"} {
+		entries, _ := os.ReadDir(root)
+		for _, e := range entries {
+			out = append(out, "run directory "+filepath.Join(root, e.Name()))
+		}
+	}
+	return out
 }
 
 func grepFile(t *testing.T, path, word string) []string {
@@ -67,7 +101,7 @@ func processes(t *testing.T) []string {
 		}
 		switch strings.TrimSuffix(filepath.Base(target), " (deleted)") {
 		case "nomad-driver-wardyn", "wardyn-proxy", "wardyn-rec":
-			out = append(out, filepath.Dir(exe)+" "+target)
+			out = append(out, "process "+filepath.Dir(exe)+" "+target)
 		}
 	}
 	return out
