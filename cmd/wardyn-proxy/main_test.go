@@ -264,6 +264,9 @@ func TestK9ControlSocket(t *testing.T) {
 	p.mu.Lock()
 	last := uint64(0)
 	for _, d := range p.decisions {
+		if d.Flow.Seq == last {
+			continue // the plugin went away before its answer, so it came again
+		}
 		if d.Flow.Seq != last+1 {
 			t.Errorf("record %d follows record %d", d.Flow.Seq, last)
 		}
