@@ -58,7 +58,7 @@ func (e engine) ReadLog(ctx context.Context, ref, name string) (io.ReadCloser, e
 }
 
 // TestK8SeamOnAnEngine kills the keeper again and again under a task that
-// prints 200,000 lines, as fast as it can and a few at a time: every line is
+// prints 80,000 lines, as fast as it can and a few at a time: every line is
 // there, in order, and what came twice is a chunk a kill.
 func TestK8SeamOnAnEngine(t *testing.T) {
 	endpoint := testenv.Engine(t)
@@ -79,7 +79,7 @@ func TestK8SeamOnAnEngine(t *testing.T) {
 }
 
 func killOnEngine(t *testing.T, e engine, image, rt, script string) {
-	const lines, kills = 100_000, 4
+	const lines, kills = 40_000, 3
 	w := newWorld(t)
 	out, errs := collectAll(t, w.task.Stdout), collectAll(t, w.task.Stderr)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
