@@ -1,0 +1,56 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+)
+
+// RemoveProbes removes what probes of this installation left on the engine when
+// their process ended in the middle. No process may be probing meanwhile.
+func (r *Runner) RemoveProbes(ctx context.Context) error {
+	names, err := r.probesLeft(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for name := range names {
+		errs = append(errs, r.removeOwned(ctx, name), r.removeNetworks(ctx, name), r.runs.Release(name))
+	}
+	return errors.Join(errs...)
+}
+
+// probesLeft names the probes that have a container or a network.
+func (r *Runner) probesLeft(ctx context.Context) (map[string]bool, error) {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	ours := filters.NewArgs(filters.Arg("label", labelInstance+"="+r.opts.Dir.Instance()))
+	containers, err := r.api.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})
+	if err != nil {
+		return nil, wrap("list probes", err)
+	}
+	networks, err := r.api.NetworkList(ctx, network.ListOptions{Filters: ours})
+	if err != nil {
+		return nil, wrap("list networks of probes", err)
+	}
+	names := map[string]bool{}
+	add := func(name string, labels map[string]string) {
+		name = strings.TrimPrefix(name, "/")
+		if strings.HasPrefix(name, probePrefix) && r.owns(name, labels) {
+			names[name] = true
+		}
+	}
+	for _, c := range containers {
+		for _, name := range c.Names {
+			add(name, c.Labels)
+		}
+	}
+	for _, n := range networks {
+		add(n.Name, n.Labels)
+	}
+	return names, nil
+}

@@ -1,0 +1,31 @@
+package docker
+
+import (
+	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+
+	"github.com/docker/docker/api/types/network"
+)
+
+// A process that ended in the middle of a probe left its network and lease.
+func TestRemoveProbes(t *testing.T) {
+	w := newWorld(t)
+	host := mustFacts(t, w.Runner)
+	name := w.probeName(subject{types.CC1, "runc"})
+	if _, err := w.leaseNetwork(t.Context(), name, name, func(p netpool.Plan) network.CreateOptions {
+		return runNetworkOptions(p, host, w.reserved(name, componentNetwork))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := w.probesLeft(t.Context()); err != nil || !left[name] {
+		t.Fatalf("%v, %v: the test left no probe", left, err)
+	}
+	if err := w.RemoveProbes(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left, err := w.probesLeft(t.Context()); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
