@@ -1,0 +1,153 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+)
+
+const (
+	lines = 200_000
+	// chunk is the most that a killed copier may give twice, a stream.
+	chunk = 16 << 10
+)
+
+// loud prints lines to both streams at once and waits to be released.
+const loud = `seq 200000 | sed 's/^/err /' >&2 & seq 200000 | sed 's/^/out /'; wait; ` + awaitGo + "exit 5"
+
+func moreLogs(s *host.TaskSpec) { s.Logs = host.LogSpec{MaxFiles: 2, MaxFileMB: 200} }
+
+// TestK8EveryLine: whatever dies while a task prints, every line arrives, in
+// order, from the same container, and so does the exit code.
+func TestK8EveryLine(t *testing.T) {
+	r := newRig(t)
+	wantOut, wantErr := numbered("out ", lines), numbered("err ", lines)
+	kill := func(t *testing.T, pids ...int) {
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Errorf("kill %d: %v", pid, err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		dup      int // bytes that may come twice, a stream
+		launches int // of the plugin
+		fault    func(t *testing.T)
+	}{
+		{"undisturbed", 0, 0, nil},
+		{"plugin killed", chunk, 1, func(t *testing.T) { kill(t, r.Pid()) }},
+		{"keeper killed", chunk, 0, func(t *testing.T) { kill(t, r.keeper(t)) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			each(t, r, func(t *testing.T, class string) {
+				launches := r.Launches()
+				w := r.prepare(t, class, loud, moreLogs)
+				if c.fault != nil {
+					w.out.when(len(wantOut)/3, func() { c.fault(t) })
+				}
+				if err := w.Start(deadline(t)); err != nil {
+					t.Fatal(err)
+				}
+				before := w.container(t)
+				w.endsIn(t, fmt.Sprint("\nout ", lines, "\n"), fmt.Sprint("\nerr ", lines, "\n"))
+				if got := r.Launches() - launches; got != c.launches {
+					t.Errorf("the plugin was launched %d times more, want %d", got, c.launches)
+				}
+				w.wholeAfter(t, before, wantOut, wantErr, c.dup)
+			})
+		})
+	}
+	// Nothing holds the log files open when both die, so a client's log
+	// collection ends with them: only its next start takes the rest.
+	t.Run("both killed", func(t *testing.T) {
+		each(t, r, func(t *testing.T, class string) {
+			w := r.prepare(t, class, loud, moreLogs)
+			killed := make(chan struct{})
+			w.out.when(len(wantOut)/3, func() {
+				kill(t, r.keeper(t), r.Pid())
+				close(killed)
+			})
+			if err := w.Start(deadline(t)); err != nil {
+				t.Fatal(err)
+			}
+			before, h := w.container(t), w.stored(t)
+			<-killed
+			r.restart(t)
+			w.resume(t, h)
+			w.endsIn(t, fmt.Sprint("\nout ", lines, "\n"), fmt.Sprint("\nerr ", lines, "\n"))
+			w.wholeAfter(t, before, wantOut, wantErr, chunk)
+		})
+	})
+}
+
+// wholeAfter ends the loud task and checks all that it gave: the same container
+// to the end, its code, every line.
+func (w *work) wholeAfter(t *testing.T, before, wantOut, wantErr string, dup int) {
+	t.Helper()
+	if after := w.container(t); after != before {
+		t.Errorf("container %s, before the fault %s", after, before)
+	}
+	w.release(t)
+	w.exits(t, 5)
+	if err := seam(w.out.String(), wantOut, dup); err != nil {
+		t.Errorf("standard output: %v", err)
+	}
+	if err := seam(w.err.String(), wantErr, dup); err != nil {
+		t.Errorf("standard error: %v", err)
+	}
+	w.gone(t)
+}
+
+// TestK8BeyondTheBacklog: what a task printed while nobody was there, and the
+// engine has dropped since, is owned up to in the log and in an event.
+func TestK8BeyondTheBacklog(t *testing.T) {
+	r := newRig(t)
+	const wide, count = 16000, 9000 // 144 MB, of which the engine keeps 100
+	script := fmt.Sprintf("echo first; %s echo second; yes $(head -c %d /dev/zero | tr '\\0' x) | head -n %d; touch /local/done; "+
+		"while [ ! -e /local/end ]; do sleep 0.1; done; echo last", awaitGo, wide-1, count)
+	w := r.start(t, "CC1", script, moreLogs)
+	eventually(t, "the first line", func() bool { return w.out.has("first\n") })
+	handle, keeper := w.stored(t), r.keeper(t)
+	r.Close()
+	syscall.Kill(keeper, syscall.SIGKILL)
+	w.release(t)
+	eventually(t, "the task has printed", func() bool { return exists(w, "done") })
+	r.Plugin = r.launch(t, nil)
+	w.task(t)
+	if err := w.Restore(deadline(t), handle); err != nil {
+		t.Fatal(err)
+	}
+	touch(t, w, "end")
+	w.exits(t, 0)
+	// The engine does not say how much it has dropped, so nobody can count it.
+	const said = "an unknown number of bytes"
+	after, found := strings.CutPrefix(w.out.String(), "first\n[wardyn] "+said+" lost while the driver was down\n")
+	if !found {
+		t.Fatalf("nothing says that output is lost (%d bytes came): %.200q", w.out.Len(), w.out.String())
+	}
+	if kept := len(after); kept < 50<<20 || kept >= wide*count {
+		t.Errorf("%d bytes came after that, of %d", kept, wide*count)
+	}
+	if !strings.HasSuffix(w.out.tail(6), "last\n") {
+		t.Errorf("the output ends in %q", w.out.tail(20))
+	}
+	eventually(t, "an event", func() bool { return r.events.find(handle.Config.ID, "nknown number of bytes") != nil })
+}
+
+// endsIn waits for the last lines of both streams.
+func (w *work) endsIn(t *testing.T, out, err string) {
+	t.Helper()
+	end := time.Now().Add(limit)
+	for !strings.HasSuffix(w.out.tail(20), out) || !strings.HasSuffix(w.err.tail(20), err) {
+		if time.Now().After(end) {
+			t.Fatalf("after %v: %d bytes of standard output, ending in %q; %d of standard error, ending in %q",
+				limit, w.out.Len(), w.out.tail(20), w.err.Len(), w.err.tail(20))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

@@ -1,0 +1,82 @@
+package protocol
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+)
+
+// TestTwoTasksOfOneGroup: one allocation, two tasks, an exec in each.
+func TestTwoTasksOfOneGroup(t *testing.T) {
+	r := newRig(t)
+	each(t, r, func(t *testing.T, class string) {
+		id := uuid.NewString()
+		var group []*work
+		for _, name := range []string{"one", "two"} {
+			w := r.prepare(t, class, up, func(s *host.TaskSpec) { s.Name = name })
+			w.alloc.Remove()
+			w.at.ID = id
+			w.task(t)
+			group = append(group, w)
+		}
+		together(t, group, func(w *work) error { return w.Start(deadline(t)) })
+		together(t, group, func(w *work) error {
+			res, err := r.ExecTask(deadline(t), w.ID(), []string{"/bin/sh", "-c", "echo $NOMAD_TASK_NAME > /alloc/" + w.spec.Name + "; echo $NOMAD_TASK_NAME"}, 0)
+			if err == nil && string(res.Stdout) != w.spec.Name+"\n" {
+				err = fmt.Errorf("exec in %s: %q", w.spec.Name, res.Stdout)
+			}
+			return err
+		})
+		res, err := r.ExecTask(deadline(t), group[0].ID(), []string{"cat", "/alloc/one", "/alloc/two"}, 0)
+		if err != nil || string(res.Stdout) != "one\ntwo\n" {
+			t.Errorf("the shared folder: %q, %v", res.Stdout, err)
+		}
+		together(t, group, func(w *work) error { return r.StopTask(deadline(t), w.ID(), 0, "") })
+		for _, w := range group {
+			w.exits(t, 137)
+			w.gone(t)
+		}
+	})
+}
+
+// TestSixAtOnce: started and stopped together, nothing of them is left.
+func TestSixAtOnce(t *testing.T) {
+	r := newRig(t)
+	each(t, r, func(t *testing.T, class string) {
+		var all []*work
+		for range 6 {
+			all = append(all, r.prepare(t, class, "trap 'exit 14' TERM; "+up))
+		}
+		together(t, all, func(w *work) error { return w.Start(deadline(t)) })
+		for _, w := range all {
+			w.isUp(t)
+		}
+		together(t, all, func(w *work) error { return r.StopTask(deadline(t), w.ID(), 30*time.Second, "") })
+		for _, w := range all {
+			w.exits(t, 14)
+			w.gone(t)
+		}
+	})
+}
+
+// together does something with every task at once.
+func together(t *testing.T, all []*work, do func(*work) error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for _, w := range all {
+		wg.Go(func() {
+			if err := do(w); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}

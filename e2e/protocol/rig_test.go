@@ -1,0 +1,335 @@
+package protocol
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+)
+
+// pool is this package's own egress pool.
+const pool = "10.214.236.0/22"
+
+var classOf = map[string]string{"runc": "CC1", "runsc": "CC2"}
+
+// limit bounds a test's wait for anything at all.
+const limit = 60 * time.Second
+
+// rig is one installation with a client of its own.
+type rig struct {
+	*host.Plugin
+	clients                  []*host.Plugin // every one so far
+	engine                   *client.Client
+	endpoint                 string
+	image, binary, data, dir string
+	node                     host.Node
+	events                   *eventLog
+	log                      *output
+}
+
+// newRig launches the driver in a private data dir. When the test ends nothing
+// of the installation is left, and no answer was one that harms a client.
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{
+		endpoint: testenv.Engine(t), image: testenv.Image(t), binary: binary(t),
+		dir: t.TempDir(), node: host.LocalNode(), events: &eventLog{}, log: &output{},
+	}
+	r.engine = testenv.Client(t, r.endpoint)
+	r.data = filepath.Join(r.dir, "data")
+	t.Cleanup(func() { r.takeDown(t) })
+	r.Plugin = r.launch(t, nil)
+	return r
+}
+
+func binary(t *testing.T) string {
+	t.Helper()
+	p := os.Getenv("WARDYN_TEST_BINARY")
+	if p == "" {
+		p = filepath.Join(testenv.Root(t), "bin", "nomad-driver-wardyn")
+	}
+	if _, err := os.Stat(p); err != nil {
+		t.Fatalf("the driver is not built (make build): %v", err)
+	}
+	return p
+}
+
+func (r *rig) options(config map[string]any) host.Options {
+	return host.Options{
+		Path: r.binary, PluginConfig: config, Node: r.node, Log: r.log, LogLevel: "debug",
+		OnEvent: r.events.add, RelaunchWait: 200 * time.Millisecond,
+	}
+}
+
+func (r *rig) config() map[string]any {
+	return map[string]any{"data_dir": r.data, "endpoint": r.endpoint, "egress_subnet_pool": pool}
+}
+
+// launch starts a client with its plugin, or with the one an earlier client left.
+func (r *rig) launch(t *testing.T, left *host.Reattach) *host.Plugin {
+	t.Helper()
+	o := r.options(r.config())
+	o.Reattach = left
+	p, err := host.Launch(deadline(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.clients = append(r.clients, p)
+	return p
+}
+
+// restart is an agent that ends in good order and starts again.
+func (r *rig) restart(t *testing.T) {
+	t.Helper()
+	r.Close()
+	r.Plugin = r.launch(t, nil)
+}
+
+// takeDown ends the clients, purges the installation and counts what is left of it.
+func (r *rig) takeDown(t *testing.T) {
+	for _, p := range r.clients {
+		p.Close()
+		for _, b := range p.Breaches() {
+			t.Errorf("breach: %v", &b)
+		}
+	}
+	id, err := os.ReadFile(filepath.Join(r.data, "instance"))
+	if err != nil {
+		t.Errorf("the installation has no id: %v", err)
+		return
+	}
+	file := filepath.Join(r.dir, "purge.hcl")
+	var text strings.Builder
+	for k, v := range r.config() {
+		fmt.Fprintf(&text, "%s = %q\n", k, v)
+	}
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Error(err)
+	}
+	if out, err := exec.Command(r.binary, "purge", "-plugin-config", file, "-yes").CombinedOutput(); err != nil {
+		t.Errorf("purge: %v\n%s", err, out)
+	}
+	for _, x := range testenv.Leftovers(t, r.endpoint, "wardyn.instance="+strings.TrimSpace(string(id))) {
+		t.Errorf("left behind: %s", x)
+	}
+	for _, x := range r.leftOnNode(strings.TrimSpace(string(id))) {
+		t.Errorf("left behind: %s", x)
+	}
+	if t.Failed() {
+		t.Logf("end of the driver's log:\n%s", r.log.tail(20000))
+	}
+}
+
+// leftOnNode lists mounts, processes and run directories of an installation.
+func (r *rig) leftOnNode(id string) []string {
+	var out []string
+	mounts, _ := os.ReadFile("/proc/self/mounts")
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, r.dir) || strings.Contains(line, "/wardyn/"+id) {
+			out = append(out, "mount "+strings.TrimSpace(line))
+		}
+	}
+	for _, pid := range keepers(id) {
+		out = append(out, fmt.Sprint("keeper process ", pid))
+	}
+	for _, root := range []string{"/run/wardyn", "/dev/shm/wardyn"} {
+		if _, err := os.Stat(filepath.Join(root, id)); err == nil {
+			out = append(out, "run directory "+filepath.Join(root, id))
+		}
+	}
+	return out
+}
+
+// each runs a test under every runtime, on one installation.
+func each(t *testing.T, r *rig, test func(t *testing.T, class string)) {
+	t.Helper()
+	for _, rt := range testenv.Runtimes(t) {
+		t.Run(rt, func(t *testing.T) { test(t, classOf[rt]) })
+	}
+}
+
+// deadline is the test's context with an end.
+func deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually waits until ok is true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("still not after %v: %s", limit, what)
+}
+
+// work is one task in an allocation of its own.
+type work struct {
+	*host.Task
+	rig      *rig
+	alloc    *host.Alloc
+	at       host.AllocSpec
+	spec     host.TaskSpec
+	out, err *output
+
+	abandoned bool // left to the purge
+}
+
+// prepare makes a task that runs a shell script, not yet started.
+func (r *rig) prepare(t *testing.T, class, script string, change ...func(*host.TaskSpec)) *work {
+	t.Helper()
+	w := &work{rig: r, out: &output{}, err: &output{}}
+	w.at = host.AllocSpec{
+		Root: filepath.Join(r.dir, "allocs"), ID: uuid.NewString(), JobID: "job", JobName: "job",
+		Namespace: "default", Group: "main",
+	}
+	w.spec = host.TaskSpec{
+		Name: "main", Stdout: w.out, Stderr: w.err, StatsInterval: -1,
+		Resources: host.Resources{CPU: 200, MemoryMB: 128},
+		Config: map[string]any{
+			"image": r.image, "confinement": class, "command": "/bin/sh", "args": []any{"-c", script},
+		},
+	}
+	for _, f := range change {
+		f(&w.spec)
+	}
+	w.task(t)
+	t.Cleanup(func() {
+		// The test's own context has ended.
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		if id := w.ID(); id != "" && !w.abandoned {
+			if err := r.DestroyTask(ctx, id, true); err != nil {
+				t.Errorf("destroy at the end: %v", err)
+			}
+			w.Wait(ctx)
+		}
+		if err := w.alloc.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// task makes the client's side of the task for the present client.
+func (w *work) task(t *testing.T) {
+	t.Helper()
+	var err error
+	if w.alloc, err = w.rig.NewAlloc(deadline(t), w.at); err != nil {
+		t.Fatal(err)
+	}
+	if w.Task, err = w.alloc.NewTask(w.spec); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start is prepare and Start.
+func (r *rig) start(t *testing.T, class, script string, change ...func(*host.TaskSpec)) *work {
+	t.Helper()
+	w := r.prepare(t, class, script, change...)
+	if err := w.Start(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// stored is the handle as it comes back from a client's state.
+func (w *work) stored(t *testing.T) host.TaskHandle {
+	t.Helper()
+	b, err := json.Marshal(w.Handle())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h host.TaskHandle
+	if err := json.Unmarshal(b, &h); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// release lets a script go on that waits for the file /local/go.
+func (w *work) release(t *testing.T) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(w.Dir().Local, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitGo is a script's part that waits for release.
+const awaitGo = "while [ ! -e /local/go ]; do sleep 0.1; done; "
+
+// exits waits for the task's end and checks its code.
+func (w *work) exits(t *testing.T, code int) host.ExitResult {
+	t.Helper()
+	exit, err := w.Wait(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit.ExitCode != code || (exit.Err != "" && code >= 0) {
+		t.Errorf("exit %+v, want code %d", exit, code)
+	}
+	return exit
+}
+
+// containers lists the engine's containers of the task, by component.
+func (w *work) containers(t *testing.T) map[string]container.Summary {
+	t.Helper()
+	list, err := w.rig.engine.ContainerList(deadline(t), container.ListOptions{
+		All: true, Filters: filters.NewArgs(filters.Arg("label", "wardyn.run-id="+w.run(t))),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]container.Summary{}
+	for _, c := range list {
+		out[c.Labels["wardyn.component"]] = c
+	}
+	return out
+}
+
+// container is the id of the task's container.
+func (w *work) container(t *testing.T) string {
+	t.Helper()
+	c, ok := w.containers(t)["agent"]
+	if !ok {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		exit, err := w.Wait(ctx)
+		t.Fatalf("the task has no container; its exit: %+v, %v", exit, err)
+	}
+	return c.ID
+}
+
+// run is the run id as the driver's state holds it.
+func (w *work) run(t *testing.T) string {
+	t.Helper()
+	var s struct{ Run string }
+	if err := json.Unmarshal(w.Handle().DriverState, &s); err != nil || s.Run == "" {
+		t.Fatalf("the driver's state names no run: %q, %v", w.Handle().DriverState, err)
+	}
+	return s.Run
+}
+
+// gone checks that the engine has nothing of the task any more.
+func (w *work) gone(t *testing.T) {
+	t.Helper()
+	for _, x := range testenv.Leftovers(t, w.rig.endpoint, "wardyn.run-id="+w.run(t)) {
+		t.Errorf("left of a destroyed task: %s", x)
+	}
+}
