@@ -155,6 +155,9 @@ func (r *runner) stop(p Process, ended <-chan end) (end, bool) {
 		case e := <-ended:
 			return e, true
 		case err := <-stopped:
+			if err != nil && r.g.killed.Err() != nil {
+				return end{}, false // cut short by the kill, which is no failure
+			}
 			if err != nil {
 				r.event("Stop failed: %v", err)
 				return end{}, false
