@@ -62,27 +62,6 @@ func TestK8EveryLine(t *testing.T) {
 			})
 		})
 	}
-	// Nothing holds the log files open when both die, so a client's log
-	// collection ends with them: only its next start takes the rest.
-	t.Run("both killed", func(t *testing.T) {
-		each(t, r, func(t *testing.T, class string) {
-			w := r.prepare(t, class, loud, moreLogs)
-			killed := make(chan struct{})
-			w.out.when(len(wantOut)/3, func() {
-				kill(t, r.keeper(t), r.Pid())
-				close(killed)
-			})
-			if err := w.Start(deadline(t)); err != nil {
-				t.Fatal(err)
-			}
-			before, h := w.container(t), w.stored(t)
-			<-killed
-			r.restart(t)
-			w.resume(t, h)
-			w.endsIn(t, fmt.Sprint("\nout ", lines, "\n"), fmt.Sprint("\nerr ", lines, "\n"))
-			w.wholeAfter(t, before, wantOut, wantErr, chunk)
-		})
-	})
 }
 
 // wholeAfter ends the loud task and checks all that it gave: the same container
