@@ -41,10 +41,12 @@ engine() {
   if [ -d /run/systemd/system ]; then
     systemctl start docker
   else
+    # One that was killed leaves its pid behind, and the number may be another's by now.
+    pgrep -x dockerd >/dev/null || rm -f /var/run/docker.pid /var/run/docker/containerd/containerd.pid
     # The engine outlives this script and must hold none of its streams.
     setsid nohup dockerd >"$cache/dockerd.log" 2>&1 </dev/null &
   fi
-  for _ in $(seq 60); do answers && return; sleep 0.5; done
+  for _ in $(seq 120); do answers && return; sleep 0.5; done
   echo "setup: the Docker engine does not answer; its log:" >&2
   tail -n 20 "$cache/dockerd.log" >&2 2>/dev/null || true
   exit 1
