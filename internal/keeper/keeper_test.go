@@ -58,21 +58,31 @@ func newWorld(t *testing.T) *world {
 	must(t, unix.Mkfifo(w.task.Stderr, 0o600))
 	t.Cleanup(func() {
 		must(t, w.Finish(context.Background(), w.task, 0))
-		for range 100 { // idle, the keeper ends by itself
-			if _, err := os.Stat(sock); errors.Is(err, os.ErrNotExist) {
+		left := leftBy(dir)
+		for range 200 { // idle, the keeper ends by itself: its lock goes last
+			if len(left) == 0 {
 				break
 			}
 			time.Sleep(50 * time.Millisecond)
+			left = leftBy(dir)
 		}
-		left, _ := os.ReadDir(dir)
-		for _, e := range left {
-			if n := e.Name(); n != "out" && n != "err" {
-				t.Errorf("left behind: %s", n)
-			}
+		if len(left) > 0 {
+			t.Errorf("left behind: %s", left)
 		}
 		os.RemoveAll(dir)
 	})
 	return w
+}
+
+// leftBy names what a keeper left beside the FIFOs, which are the client's.
+func leftBy(dir string) (names []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if n := e.Name(); n != "out" && n != "err" {
+			names = append(names, n)
+		}
+	}
+	return names
 }
 
 // process stands in for a main process on an engine: what it prints goes to
