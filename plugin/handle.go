@@ -50,9 +50,10 @@ type task struct {
 	// carried is closed when all of the task's output has been delivered.
 	carried chan struct{}
 
-	mu    sync.Mutex
-	ended *outcome      // nil while the task lives
-	done  chan struct{} // closed when ended is set
+	mu     sync.Mutex
+	blamed string        // why the driver ends the task, if it does
+	ended  *outcome      // nil while the task lives
+	done   chan struct{} // closed when ended is set
 }
 
 // newTask makes a task whose watching ends with life.

@@ -141,6 +141,7 @@ func (p *Plugin) watchNew(b *Backend, t *task, pl plan) {
 	p.tasks.put(t)
 	go p.carry(b, t)
 	go p.watch(b, t)
+	go p.keepSidecar(b, t)
 	p.taskLog(t).Info("task started", "class", t.state.Class, "image", t.state.Image)
 	p.events.emit(t.config, fmt.Sprintf("Sandbox %s started under %s", t.state.Ref, t.state.Class),
 		"sandbox", t.state.Ref, "class", string(t.state.Class))

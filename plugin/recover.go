@@ -13,7 +13,10 @@ func (p *Plugin) adopt(b *Backend, tc *driverpb.TaskConfig, s state) {
 	t := newTask(p.life, b, tc, s)
 	t.denials = newDenials(func(m string, about ...string) { p.events.emit(tc, m, about...) })
 	p.tasks.put(t)
-	go p.serveAgain(b, t)
+	go func() {
+		p.serveAgain(b, t)
+		p.keepSidecar(b, t) // it needs the control plane
+	}()
 	go func() {
 		p.resume(b, t)
 		p.carry(b, t)

@@ -48,6 +48,10 @@ func (c *fakeControl) Open(_ context.Context, run uuid.UUID, config []byte, list
 	return Endpoint{Dir: filepath.Join(c.dir.RunDir(run), "control"), Ready: ready}, nil
 }
 
+func (c *fakeControl) Expect(run uuid.UUID) (Endpoint, error) {
+	return c.Open(context.Background(), run, c.config, c.listen)
+}
+
 func (c *fakeControl) Close(run uuid.UUID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

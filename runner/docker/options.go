@@ -46,6 +46,9 @@ type ControlPlane interface {
 	// sidecar's address on the run's network. Opening an open run replaces
 	// its configuration.
 	Open(ctx context.Context, run uuid.UUID, proxyConfig []byte, listen netip.Addr) (Endpoint, error)
+	// Expect makes the open socket of a run ready for another sidecar in place
+	// of one that died; an error when this process serves none.
+	Expect(run uuid.UUID) (Endpoint, error)
 	// Close ends the run's socket and removes its folder; an unknown run is nil.
 	Close(run uuid.UUID) error
 }

@@ -11,19 +11,26 @@ import (
 	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
+	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
-// D-7, K9, K16, K42: the real sidecar, served by the real control plane, is
-// ready when CreateSandbox returns, answers its own sandbox with a reason, and
-// nobody on its other leg.
-func TestRealSidecarAndControlPlane(t *testing.T) {
+// newRealWorld is a world with the real sidecar and the real control plane.
+func newRealWorld(t *testing.T) (*world, *control.Server) {
+	t.Helper()
 	endpoint := testenv.Engine(t)
 	dir := testenv.Dir(t)
 	testenv.NoLeftovers(t, endpoint, labelInstance+"="+dir.Instance())
+	return realWorld(t, endpoint, dir)
+}
+
+// realWorld is what a process of this program makes of an installation.
+func realWorld(t *testing.T, endpoint string, dir *datadir.Dir) (*world, *control.Server) {
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	r, err := New(Options{Endpoint: endpoint, Dir: dir, Control: control.New(control.Options{Dir: dir, Log: log}), Tools: testenv.Tools(t), Log: log})
+	plane := control.New(control.Options{Dir: dir, Log: log})
+	r, err := New(Options{Endpoint: endpoint, Dir: dir, Control: plane, Tools: testenv.Tools(t), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +41,14 @@ func TestRealSidecarAndControlPlane(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	w := &world{Runner: r, cl: testenv.Client(t, endpoint)}
+	return &world{Runner: r, cl: testenv.Client(t, endpoint)}, plane
+}
+
+// D-7, K9, K16, K42: the real sidecar, served by the real control plane, is
+// ready when CreateSandbox returns, answers its own sandbox with a reason, and
+// nobody on its other leg.
+func TestRealSidecarAndControlPlane(t *testing.T) {
+	w, _ := newRealWorld(t)
 	for _, rt := range testenv.Runtimes(t) {
 		w.assumeWorks(t, classFor(rt), rt)
 		spec := specFor(t, rt)

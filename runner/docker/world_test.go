@@ -184,6 +184,10 @@ func (c *standinControl) Open(_ context.Context, run uuid.UUID, config []byte, l
 	return Endpoint{Dir: dir, Ready: ready}, nil
 }
 
+func (c *standinControl) Expect(run uuid.UUID) (Endpoint, error) {
+	return Endpoint{}, fmt.Errorf("run %s: the stand-in serves one sidecar a run", run)
+}
+
 func (c *standinControl) Close(run uuid.UUID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
