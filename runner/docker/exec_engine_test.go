@@ -73,6 +73,19 @@ func TestExecConformance(t *testing.T) {
 				}
 			})
 		}
+		for _, c := range [][3]string{ // script, typed, output
+			{"read x; echo got $x", "", "got\r\n"},
+			{"read x; echo got $x", "word", "wordgot word\r\n"},
+			{"read x; echo got $x; cat", "one\ntwo", "one\r\ntwogot one\r\ntwo"},
+			{"read x; echo got $x; cat", "one\n", "one\r\ngot one\r\n"},
+		} {
+			t.Run(fmt.Sprintf("terminal: end of input after %q", c[1]), func(t *testing.T) {
+				got := b.run(t, runner.ExecSpec{Argv: sh(c[0] + "; exit 6"), TTY: true}, c[1])
+				if got.stdout != c[2] || got.code != 6 || got.err != nil {
+					t.Errorf("got %+v, want %q", got, c[2])
+				}
+			})
+		}
 	})
 }
 

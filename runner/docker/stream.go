@@ -53,6 +53,7 @@ type process struct {
 
 	stdout, stderr pipe
 	resizing       sync.Mutex // sizes are set one after the other
+	typed          typed
 
 	ctx       context.Context // over when the session is closed
 	cancel    context.CancelFunc

@@ -40,23 +40,6 @@ func (p *process) setSize(cols, rows uint16) error {
 	return wrap("resize terminal", err)
 }
 
-// stdin is the process's standard input.
-type stdin struct{ p *process }
-
-func (s stdin) Write(b []byte) (int, error) { return s.p.link.conn.Write(b) }
-
-// Close half-closes: the process reads end of file, and its output flows on.
-func (s stdin) Close() error {
-	c, ok := s.p.link.conn.(interface{ CloseWrite() error })
-	if !ok || s.p.ended() {
-		return nil
-	}
-	if err := c.CloseWrite(); err != nil && !s.p.ended() {
-		return fmt.Errorf("close standard input: %w", err)
-	}
-	return nil
-}
-
 // refusalMark begins what a runtime says, on the stream of a process's output,
 // about a process that it could not start.
 const refusalMark = "OCI runtime exec failed"
