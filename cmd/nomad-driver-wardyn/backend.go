@@ -50,7 +50,9 @@ func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
 	}
 	socket := filepath.Join(dir.RunRoot(), "keeper.sock")
 	p.keeper = &keeper.Client{
-		Socket: socket, Command: []string{self, "keeper", "-socket", socket}, Spool: dir.Path(), Log: log,
+		Socket: socket, Command: []string{self, "keeper", "-socket", socket},
+		Holder: []string{self, "holder", "-socket", keeper.HolderSocket(socket)},
+		Spool:  dir.Path(), Log: log,
 	}
 	return p, nil
 }

@@ -42,6 +42,7 @@ func TestK8EveryLine(t *testing.T) {
 		{"undisturbed", 0, 0, nil},
 		{"plugin killed", chunk, 1, func(t *testing.T) { kill(t, r.Pid()) }},
 		{"keeper killed", chunk, 0, func(t *testing.T) { kill(t, r.keeper(t)) }},
+		{"both killed", chunk, 1, func(t *testing.T) { kill(t, r.keeper(t), r.Pid()) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			each(t, r, func(t *testing.T, class string) {
@@ -62,6 +63,26 @@ func TestK8EveryLine(t *testing.T) {
 			})
 		})
 	}
+	// With the agent: its log collection ends here too, and the next goes on.
+	t.Run("all killed", func(t *testing.T) {
+		each(t, r, func(t *testing.T, class string) {
+			w := r.prepare(t, class, loud, moreLogs)
+			killed := make(chan struct{})
+			w.out.when(len(wantOut)/3, func() {
+				kill(t, r.keeper(t), r.Pid())
+				close(killed)
+			})
+			if err := w.Start(deadline(t)); err != nil {
+				t.Fatal(err)
+			}
+			before, h := w.container(t), w.stored(t)
+			<-killed
+			r.restart(t)
+			w.resume(t, h)
+			w.endsIn(t, fmt.Sprint("\nout ", lines, "\n"), fmt.Sprint("\nerr ", lines, "\n"))
+			w.wholeAfter(t, before, wantOut, wantErr, chunk)
+		})
+	})
 }
 
 // wholeAfter ends the loud task and checks all that it gave: the same container

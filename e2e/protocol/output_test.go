@@ -98,8 +98,9 @@ func (l *eventLog) find(id, part string) *host.Event {
 	return nil
 }
 
-// keepers are the output keepers of an installation.
-func keepers(instance string) []int {
+// daemons are the processes of an installation that outlive a plugin, of one
+// kind: "keeper" or "holder".
+func daemons(kind, instance string) []int {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	var out []int
 	for _, f := range files {
@@ -108,7 +109,7 @@ func keepers(instance string) []int {
 			continue // ended meanwhile
 		}
 		argv := strings.Split(string(b), "\x00")
-		if len(argv) > 3 && argv[1] == "keeper" && strings.Contains(argv[3], "/"+instance+"/") {
+		if len(argv) > 3 && argv[1] == kind && strings.Contains(argv[3], "/"+instance+"/") {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
 			out = append(out, pid)
 		}
@@ -123,7 +124,7 @@ func (r *rig) keeper(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := keepers(strings.TrimSpace(string(id)))
+	found := daemons("keeper", strings.TrimSpace(string(id)))
 	if len(found) != 1 {
 		t.Fatalf("keepers: %v, want one", found)
 	}

@@ -142,8 +142,10 @@ func (r *rig) leftOnNode(id string) []string {
 			out = append(out, "mount "+strings.TrimSpace(line))
 		}
 	}
-	for _, pid := range keepers(id) {
-		out = append(out, fmt.Sprint("keeper process ", pid))
+	for _, kind := range []string{"keeper", "holder"} {
+		for _, pid := range daemons(kind, id) {
+			out = append(out, fmt.Sprint(kind, " process ", pid))
+		}
 	}
 	for _, root := range []string{"/run/wardyn", "/dev/shm/wardyn"} {
 		if _, err := os.Stat(filepath.Join(root, id)); err == nil {

@@ -29,6 +29,7 @@ func commands() []*command {
 		versionCommand,
 		helpCommand,
 		keeperCommand,
+		holderCommand,
 	}
 }
 

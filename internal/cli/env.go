@@ -43,16 +43,16 @@ type Env struct {
 	ServePlugin func() error
 	// Purge ends whatever the installation with these plugin options has on this
 	// machine: objects on the engine, those that tasks share among them, and its
-	// keeper. run calls it for a data dir of its own, once the plugin has ended.
+	// keeper and holder. run calls it for a data dir of its own, once the plugin has ended.
 	Purge func(ctx context.Context, config map[string]any) error
 }
 
 // Main dispatches and returns the process's exit code.
 func Main(ctx context.Context, e Env) int {
-	// The keeper is started by a plugin and inherits its environment, so its
-	// command goes before the cookie.
-	keeper := len(e.Args) > 0 && e.Args[0] == keeperCommand.name
-	if !keeper && e.Getenv(cookieKey) == cookieValue {
+	// Keeper and holder are started by a plugin and may inherit its environment,
+	// so their commands go before the cookie.
+	daemon := len(e.Args) > 0 && (e.Args[0] == keeperCommand.name || e.Args[0] == holderCommand.name)
+	if !daemon && e.Getenv(cookieKey) == cookieValue {
 		return e.report(e.servePlugin())
 	}
 	if len(e.Args) == 0 {

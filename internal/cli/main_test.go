@@ -49,6 +49,8 @@ func TestDispatch(t *testing.T) {
 		"plugin":                {nil, cookieValue, 1, "", "served"},
 		"plugin with arguments": {[]string{"version"}, cookieValue, 1, "", "served"},
 		"another cookie":        {[]string{"version"}, "other", 0, "nomad-driver-wardyn 1.2.3", ""},
+		"holder without socket": {[]string{"holder"}, "", 2, "", "want -socket PATH"},
+		"holder of a plugin":    {[]string{"holder"}, cookieValue, 2, "", "want -socket PATH"},
 		"keeper of a plugin":    {[]string{"keeper"}, cookieValue, 2, "", "want -socket PATH"},
 	} {
 		var stdout, stderr bytes.Buffer

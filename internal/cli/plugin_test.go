@@ -25,7 +25,7 @@ import (
 // TestMain lets this test binary be the program that run starts: the real
 // plugin over a runner in memory, and its keeper.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "keeper" {
+	if len(os.Args) > 1 && (os.Args[1] == "keeper" || os.Args[1] == "holder") {
 		os.Exit(Main(context.Background(), Env{Args: os.Args[1:], Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv}))
 	}
 	if plugin.LaunchedByNomad() {
@@ -49,7 +49,10 @@ func memoryBackend(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*p
 	return &plugin.Backend{
 		Driver: driver.NewDocker(fake, driver.DockerOpts{}), Runner: fake, Ref: runnertest.Ref,
 		Control:   oneDecision{},
-		Outputs:   &keeper.Client{Socket: socket, Command: []string{self, "keeper", "-socket", socket, "-idle", "100ms"}, Log: log},
+		Outputs: &keeper.Client{
+			Socket: socket, Command: []string{self, "keeper", "-socket", socket, "-idle", "100ms"},
+			Holder: []string{self, "holder", "-socket", keeper.HolderSocket(socket), "-idle", "100ms"}, Log: log,
+		},
 		RunDir:    func(run uuid.UUID) string { return runs },
 		StageRoot: filepath.Join(h.DataDir, "stage"),
 	}, nil

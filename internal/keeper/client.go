@@ -7,10 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner"
@@ -19,21 +18,22 @@ import (
 // ErrGone: the keeper that had the task is not there any more.
 var ErrGone = errors.New("the output keeper is gone")
 
-// Client talks to the node's keeper and starts one when there is none. It also
-// holds a second write end of the log FIFOs of every task it knows, so that the
-// death of the keeper alone ends no log. Its methods may be called
-// concurrently.
+// Client talks to the node's keeper, and to the holder beside it, and starts
+// them when they are not there. Its methods may be called concurrently.
 type Client struct {
 	// Socket of the keeper; its folder exists.
 	Socket string
 	// Command starts a keeper that serves Socket.
 	Command []string
+	// Holder starts a holder that serves HolderSocket(Socket).
+	Holder []string
 	// Spool is a folder for the backlog that Resume reads; "" is that of Socket.
 	Spool string
 	Log   *slog.Logger
 
-	mu     sync.Mutex
-	guards map[string]*guard // by task id
+	mu        sync.Mutex
+	held      map[string]Task // by id
+	stopWatch context.CancelFunc
 }
 
 // Task names an output and where it goes.
@@ -55,7 +55,7 @@ func (s sink) Follow(ctx context.Context, _ string, o runner.OutputStream) error
 	if err := s.c.follow(ctx, s.t, offer{live: &o}); err != nil {
 		return err
 	}
-	s.c.guard(s.t)
+	s.c.hold(ctx, s.t)
 	return nil
 }
 
@@ -92,7 +92,7 @@ func (c *Client) follow(ctx context.Context, t Task, from offer) error {
 	for _, f := range from.files {
 		fds = append(fds, int(f.Fd()))
 	}
-	if _, err := c.ask(ctx, true, r, fds...); err != nil {
+	if _, err := c.keeper().ask(ctx, true, r, fds...); err != nil {
 		return err
 	}
 	if from.live != nil {
@@ -114,7 +114,7 @@ func connFile(c net.Conn) (*os.File, error) {
 // Status reports where a task's output stands. A keeper that is not there
 // knows nothing.
 func (c *Client) Status(ctx context.Context, id string) (Status, error) {
-	r, err := c.ask(ctx, false, request{Op: "status", ID: id})
+	r, err := c.keeper().ask(ctx, false, request{Op: "status", ID: id})
 	if errors.Is(err, ErrGone) {
 		return Status{State: Unknown}, nil
 	}
@@ -124,7 +124,7 @@ func (c *Client) Status(ctx context.Context, id string) (Status, error) {
 // Wait blocks until a task's output has ended or ctx does. ErrGone when the
 // keeper dies meanwhile.
 func (c *Client) Wait(ctx context.Context, id string) (Status, error) {
-	r, err := c.ask(ctx, false, request{Op: "wait", ID: id})
+	r, err := c.keeper().ask(ctx, false, request{Op: "wait", ID: id})
 	if ctx.Err() != nil {
 		return Status{}, ctx.Err()
 	}
@@ -134,121 +134,41 @@ func (c *Client) Wait(ctx context.Context, id string) (Status, error) {
 // Finish lets what is still on its way flow out for at most flush, closes the
 // task's log files and forgets it. A task or keeper that is not there is nil.
 func (c *Client) Finish(ctx context.Context, t Task, flush time.Duration) error {
-	defer c.unguard(t.ID)
-	_, err := c.ask(ctx, false, request{Op: "finish", ID: t.ID, FlushMillis: flush.Milliseconds()})
+	_, err := c.keeper().ask(ctx, false, request{Op: "finish", ID: t.ID, FlushMillis: flush.Milliseconds()})
 	if errors.Is(err, ErrGone) {
 		err = nil
 	}
+	// Whether that worked or not: what is held longer ends no log.
+	err = errors.Join(err, c.release(ctx, t.ID))
 	if rerr := os.Remove(t.Position); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
 		err = errors.Join(err, rerr)
 	}
 	return err
 }
 
-// IDs lists the tasks the keeper has; none when it is not there.
+// IDs lists the tasks that the keeper or the holder has; none when they are not
+// there.
 func (c *Client) IDs(ctx context.Context) ([]string, error) {
-	r, err := c.ask(ctx, false, request{Op: "list"})
-	if errors.Is(err, ErrGone) {
-		return nil, nil
+	var ids []string
+	var errs []error
+	for _, d := range []daemon{c.keeper(), c.holder()} {
+		r, err := d.ask(ctx, false, request{Op: "list"})
+		if err != nil && !errors.Is(err, ErrGone) {
+			errs = append(errs, err)
+		}
+		ids = append(ids, r.IDs...)
 	}
-	return r.IDs, err
+	slices.Sort(ids)
+	return slices.Compact(ids), errors.Join(errs...)
 }
 
-// Quit ends a keeper that has no task and waits until it is gone, with its
-// socket; one that has is an error.
+// Quit ends a keeper and a holder that have no task and waits until they are
+// gone, with their sockets; one that has is an error.
 func (c *Client) Quit(ctx context.Context) error {
-	r, err := c.ask(ctx, false, request{Op: "quit"})
-	if err != nil && !errors.Is(err, ErrGone) {
-		return err
-	}
-	if len(r.IDs) > 0 {
-		return fmt.Errorf("keeper: it still has %d tasks", len(r.IDs))
-	}
-	for {
-		if gone, err := clearDead(c.Socket); gone || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("keeper: it does not end: %w", ctx.Err())
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	return errors.Join(c.keeper().quit(ctx), c.holder().quit(ctx))
 }
 
-// ask sends one request. With start a keeper is started when there is none. A
-// keeper may end between the call and the answer, being idle; a request that
-// may start one is therefore sent again.
-func (c *Client) ask(ctx context.Context, start bool, r request, fds ...int) (response, error) {
-	for try := 0; ; try++ {
-		resp, err := c.askOnce(ctx, r, fds...)
-		if !errors.Is(err, ErrGone) || !start || try == 3 {
-			return resp, err
-		}
-		if err := c.start(ctx); err != nil {
-			return response{}, err
-		}
-	}
-}
-
-func (c *Client) askOnce(ctx context.Context, r request, fds ...int) (response, error) {
-	var d net.Dialer
-	raw, err := d.DialContext(ctx, "unixpacket", c.Socket)
-	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) {
-		return response{}, ErrGone
-	}
-	if err != nil {
-		return response{}, fmt.Errorf("keeper: %w", err)
-	}
-	conn := raw.(*net.UnixConn)
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	if err := send(conn, r, fds...); err != nil {
-		return response{}, errors.Join(ErrGone, err)
-	}
-	var resp response
-	if _, err := receive(conn, &resp); err != nil {
-		if ctx.Err() != nil {
-			return response{}, ctx.Err()
-		}
-		return response{}, errors.Join(ErrGone, err)
-	}
-	if resp.Error != "" {
-		return resp, errors.New("keeper: " + resp.Error)
-	}
-	return resp, nil
-}
-
-// start starts a keeper process and waits until it answers. It gets a session
-// of its own and holds none of our streams: what reads them would wait for it.
-func (c *Client) start(ctx context.Context) error {
-	if len(c.Command) == 0 {
-		return errors.New("keeper: none is running and no command starts one")
-	}
-	cmd := exec.Command(c.Command[0], c.Command[1:]...)
-	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("keeper: %w", err)
-	}
-	died := make(chan error, 1)
-	go func() { died <- cmd.Wait() }()
-	for range 200 {
-		if _, err := c.askOnce(ctx, request{Op: "list"}); !errors.Is(err, ErrGone) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case err := <-died:
-			return fmt.Errorf("keeper: it ended at once: %v", err)
-		case <-time.After(25 * time.Millisecond):
-		}
-	}
-	return errors.New("keeper: it does not answer")
-}
+func (c *Client) keeper() daemon { return daemon{"keeper", c.Socket, c.Command} }
 
 func (c *Client) spoolDir() string {
 	if c.Spool != "" {

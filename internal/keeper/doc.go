@@ -5,7 +5,9 @@
 // attaches to a main process before it starts and hands the attach connection
 // itself over (as a file descriptor); the keeper takes the frames apart, writes
 // them to the FIFOs and notes in a small mapped file how far it got. So the
-// death of a plugin loses nothing, repeats nothing and ends no log.
+// death of a plugin loses nothing, repeats nothing and ends no log. A second
+// process, the holder, has the same FIFOs open and does nothing else, so that
+// neither does the death of both.
 //
 // When the keeper dies, what it had not delivered is in the engine's own log.
 // [Client.Resume] cuts that log at the noted position, joins it to a fresh

@@ -33,6 +33,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) == 3 && os.Args[1] == "holder-process" {
+		if err := Hold(context.Background(), Options{Socket: os.Args[2], IdleExit: 300 * time.Millisecond}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if len(os.Args) == 6 && os.Args[1] == "plugin-process" {
 		fmt.Fprintln(os.Stderr, pluginProcess(os.Args[2:]))
 		os.Exit(1)
@@ -52,12 +59,13 @@ func newWorld(t *testing.T) *world {
 	must(t, err)
 	w := &world{proc: &process{}}
 	sock := filepath.Join(dir, "k.sock")
-	w.Client = &Client{Socket: sock, Command: []string{os.Args[0], "keeper-process", sock}, Log: slog.New(slog.DiscardHandler)}
+	w.Client = clientOf(sock)
 	w.task = Task{ID: "t", Stdout: filepath.Join(dir, "out"), Stderr: filepath.Join(dir, "err"), Position: filepath.Join(dir, "pos")}
 	must(t, unix.Mkfifo(w.task.Stdout, 0o600))
 	must(t, unix.Mkfifo(w.task.Stderr, 0o600))
 	t.Cleanup(func() {
 		must(t, w.Finish(context.Background(), w.task, 0))
+		w.Close()
 		left := leftBy(dir)
 		for range 200 { // idle, the keeper ends by itself: its lock goes last
 			if len(left) == 0 {
@@ -72,6 +80,14 @@ func newWorld(t *testing.T) *world {
 		os.RemoveAll(dir)
 	})
 	return w
+}
+
+// clientOf is a client whose keeper and holder are this test binary.
+func clientOf(sock string) *Client {
+	return &Client{
+		Socket: sock, Command: []string{os.Args[0], "keeper-process", sock},
+		Holder: []string{os.Args[0], "holder-process", HolderSocket(sock)}, Log: slog.New(slog.DiscardHandler),
+	}
 }
 
 // leftBy names what a keeper left beside the FIFOs, which are the client's.
@@ -287,7 +303,7 @@ func TestK8OneKeeper(t *testing.T) {
 	var wg sync.WaitGroup
 	for range cap(serving) {
 		wg.Go(func() {
-			if _, err := w.ask(t.Context(), true, request{Op: "list"}); err != nil {
+			if _, err := w.keeper().ask(t.Context(), true, request{Op: "list"}); err != nil {
 				t.Error(err)
 			}
 			serving <- peer(t, w.Socket)
@@ -311,6 +327,7 @@ func TestQuitAfterAKill(t *testing.T) {
 	kill(t, w.Socket)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
+	must(t, w.Finish(ctx, w.task, 0))
 	must(t, w.Quit(ctx))
 	for _, path := range []string{w.Socket, w.Socket + ".lock"} {
 		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
@@ -385,13 +402,12 @@ func killKeeper(t *testing.T, alive bool) {
 	exact(t, "stderr", errs.text(), lines, 1)
 }
 
-// The death of the keeper alone ends no log: the client holds the FIFOs too.
+// The death of the keeper alone ends no log: the holder has the FIFOs too.
 func TestK8LogSurvivesTheKeeper(t *testing.T) {
 	w := newWorld(t)
 	out := collect(t, w.task.Stdout) // ends at the first end of file, as logmon does
 	collect(t, w.task.Stderr)
 	w.follow(t)
-	w.guarded(t)
 	var want strings.Builder
 	for i := range 300 {
 		line := fmt.Sprintf("line %d\n", i)
@@ -451,7 +467,8 @@ func TestK8ClientGoesAndComes(t *testing.T) {
 	w.proc.print(stdout, "before\n")
 	w.delivered(t, 7) // hence the keeper has the log file open
 	w.Client.Close()
-	other := &Client{Socket: w.Socket, Command: w.Command, Log: w.Log}
+	other := clientOf(w.Socket)
+	defer other.Close()
 	if lost, err := other.Resume(t.Context(), w.task, "", true, w.proc); lost != 0 || err != nil {
 		t.Fatalf("lost %d, %v", lost, err)
 	}
@@ -589,9 +606,11 @@ func exact(t *testing.T, name, text string, lines, kills int) {
 }
 
 // kill ends the keeper at socket with SIGKILL.
-func kill(t *testing.T, socket string) {
+func kill(t *testing.T, socket string) { killProcess(t, "keeper-process", socket) }
+
+func killProcess(t *testing.T, role, socket string) {
 	t.Helper()
-	out, err := exec.Command("pgrep", "-f", "keeper-process "+socket).Output()
+	out, err := exec.Command("pgrep", "-f", role+" "+socket).Output()
 	must(t, err)
 	for pid := range strings.FieldsSeq(string(out)) {
 		var n int

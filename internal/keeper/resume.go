@@ -34,7 +34,7 @@ const LostUnknown = -1
 // got to, and handed to a keeper. lost is the number of bytes that neither has:
 // 0, or LostUnknown when they cannot be counted.
 func (c *Client) Resume(ctx context.Context, t Task, ref string, alive bool, from runner.OutputReader) (lost int64, err error) {
-	c.guard(t)
+	c.hold(ctx, t)
 	st, err := c.Status(ctx, t.ID)
 	if err != nil || st.State == Following || st.State == Ended && !alive {
 		return 0, err

@@ -62,29 +62,10 @@ func interrupted(t *testing.T, text string) (*world, *lagging, <-chan string) {
 	w.follow(t)
 	w.proc.print(stdout, text)
 	w.delivered(t, int64(len(text)))
-	w.guarded(t)
 	kill(t, w.Socket)
 	w.proc.exit()
 	w.proc.conn = nil
 	return w, &lagging{process: w.proc, first: [streams]int{len(text)}}, out
-}
-
-// guarded waits until this process holds both log files, too.
-func (w *world) guarded(t *testing.T) {
-	t.Helper()
-	w.mu.Lock()
-	g := w.guards[w.task.ID]
-	w.mu.Unlock()
-	for _, f := range g.fifo {
-		for {
-			ok, err := f.open()
-			must(t, err)
-			if ok {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}
 }
 
 // ends lets the process end and returns all that the collector got.
@@ -201,20 +182,7 @@ func TestK8PluginKilledInTheMiddle(t *testing.T) {
 	const lines = 200_000
 	w := newWorld(t)
 	out, errs := collect(t, w.task.Stdout), collect(t, w.task.Stderr)
-	o, err := w.proc.AttachOutput(t.Context(), "")
-	must(t, err)
-	conn, err := o.Conn.(*net.UnixConn).File()
-	must(t, err)
-	must(t, o.Conn.Close())
-	plugin := exec.CommandContext(t.Context(), os.Args[0], "plugin-process", w.Socket, w.task.Stdout, w.task.Stderr, w.task.Position)
-	plugin.ExtraFiles = []*os.File{conn}
-	plugin.Stderr = os.Stderr
-	plugin.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	said, err := plugin.StdoutPipe()
-	must(t, err)
-	must(t, plugin.Start())
-	conn.Close()
-
+	plugin, said := w.plugin(t)
 	printed := make(chan struct{})
 	go func() {
 		defer close(printed)
@@ -224,9 +192,7 @@ func TestK8PluginKilledInTheMiddle(t *testing.T) {
 			}
 		}
 	}()
-	if b, err := io.ReadAll(io.LimitReader(said, 9)); err != nil || string(b) != "following" {
-		t.Fatalf("the plugin says %q, %v", b, err)
-	}
+	follows(t, said)
 	before := peer(t, w.Socket)
 	must(t, syscall.Kill(-plugin.Process.Pid, syscall.SIGKILL)) // and all that is not in a session of its own
 	plugin.Wait()
@@ -249,6 +215,33 @@ func TestK8PluginKilledInTheMiddle(t *testing.T) {
 	}
 }
 
+// plugin starts a process of its own that hands the task's output to the keeper.
+func (w *world) plugin(t *testing.T) (*exec.Cmd, io.Reader) {
+	t.Helper()
+	o, err := w.proc.AttachOutput(t.Context(), "")
+	must(t, err)
+	conn, err := o.Conn.(*net.UnixConn).File()
+	must(t, err)
+	must(t, o.Conn.Close())
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "plugin-process", w.Socket, w.task.Stdout, w.task.Stderr, w.task.Position)
+	cmd.ExtraFiles = []*os.File{conn}
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	said, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	conn.Close()
+	return cmd, said
+}
+
+// follows waits until the keeper has what the plugin process handed over.
+func follows(t *testing.T, said io.Reader) {
+	t.Helper()
+	if b, err := io.ReadAll(io.LimitReader(said, 9)); err != nil || string(b) != "following" {
+		t.Fatalf("the plugin says %q, %v", b, err)
+	}
+}
+
 // pluginProcess hands its descriptor 3 to the keeper and waits to be killed.
 func pluginProcess(args []string) error {
 	f := os.NewFile(3, "attach")
@@ -257,7 +250,7 @@ func pluginProcess(args []string) error {
 		return err
 	}
 	f.Close()
-	c := &Client{Socket: args[0], Command: []string{os.Args[0], "keeper-process", args[0]}}
+	c := clientOf(args[0])
 	task := Task{ID: "t", Stdout: args[1], Stderr: args[2], Position: args[3]}
 	if err := c.Sink(task).Follow(context.Background(), "", runner.OutputStream{Conn: conn, Framed: true}); err != nil {
 		return err

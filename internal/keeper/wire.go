@@ -15,10 +15,10 @@ import (
 
 // request is what a client asks for.
 type request struct {
-	Op string `json:"op"` // follow, status, wait, finish, list, quit
+	Op string `json:"op"` // keeper: follow, status, wait, finish; holder: hold, release, watch; both: list, quit
 	ID string `json:"id,omitempty"`
 
-	// For follow. The descriptors are, in this order: the attach connection
+	// For follow and, the first two, for hold. The descriptors are, in this order: the attach connection
 	// when Live, then a file when EarlyLength, then one for each gap that has a Length.
 	Stdout   string `json:"stdout,omitempty"`
 	Stderr   string `json:"stderr,omitempty"`

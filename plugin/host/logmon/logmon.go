@@ -95,9 +95,6 @@ func (c *Collector) collect(out *rotator, done chan struct{}) {
 	err = errors.Join(err, out.Close())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closing && errors.Is(err, os.ErrClosed) {
-		err = nil
-	}
 	c.err, c.reader = err, nil
 	close(done)
 }
@@ -108,29 +105,59 @@ func (c *Collector) copyAll(out io.Writer) error {
 		return fmt.Errorf("open FIFO for reading: %w", err)
 	}
 	defer in.Close()
-	if !c.reading(in) {
-		return nil
+	to := &copies{files: out, tee: c.cfg.Tee}
+	if c.reading(in) {
+		_, err = io.CopyBuffer(to, struct{ io.Reader }{in}, make([]byte, readBytes))
 	}
-	tee := c.cfg.Tee
-	for buf := make([]byte, readBytes); ; {
-		n, err := in.Read(buf)
-		if n > 0 {
-			if _, err := out.Write(buf[:n]); err != nil {
-				return err
-			}
-			if tee != nil {
-				if _, err := tee.Write(buf[:n]); err != nil {
-					tee = nil // the files matter more than the copy
-				}
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read FIFO: %w", err)
+	if err == nil || c.interrupted(err) {
+		err = drain(in, to)
+	}
+	if err != nil {
+		return fmt.Errorf("collect output: %w", err)
+	}
+	return nil
+}
+
+// interrupted reports whether Close made a read fail.
+func (c *Collector) interrupted(err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closing && errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// drain copies what lies in the FIFO at this moment: a real collector goes on
+// reading when its client ends, and what a FIFO holds may be gone with its
+// last end.
+func drain(in *os.File, out io.Writer) error {
+	if err := in.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	raw, err := in.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var unread int
+	cerr := raw.Control(func(fd uintptr) { unread, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	if err = errors.Join(cerr, err); err != nil {
+		return err
+	}
+	_, err = io.CopyN(out, in, int64(unread))
+	return err
+}
+
+// copies writes to the files and, as long as that works, to the copy.
+type copies struct {
+	files, tee io.Writer
+}
+
+func (c *copies) Write(p []byte) (int, error) {
+	n, err := c.files.Write(p)
+	if c.tee != nil && err == nil {
+		if _, err := c.tee.Write(p); err != nil {
+			c.tee = nil // the files matter more than the copy
 		}
 	}
+	return n, err
 }
 
 // reading publishes the open FIFO so that Close can interrupt a read; false when Close came
@@ -162,6 +189,7 @@ func (c *Collector) Wait(ctx context.Context) error {
 }
 
 // Close ends the collection, also under a writer, and returns when nothing is read any more.
+// What lay in the FIFO has been collected then.
 func (c *Collector) Close() error {
 	c.mu.Lock()
 	done := c.done
@@ -171,7 +199,7 @@ func (c *Collector) Close() error {
 	}
 	c.closing = true
 	if c.reader != nil {
-		_ = c.reader.Close() // interrupts the read; a second close is harmless
+		_ = c.reader.SetReadDeadline(time.Unix(1, 0)) // interrupts the read
 	}
 	c.mu.Unlock()
 	for {

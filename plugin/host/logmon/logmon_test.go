@@ -145,6 +145,42 @@ func TestCloseWithoutAnyWriterAndUnderOne(t *testing.T) {
 	}
 }
 
+// TestCloseTakesWhatIsThere: a client that ends loses nothing of what was
+// written before, though the writers die with it.
+func TestCloseTakesWhatIsThere(t *testing.T) {
+	gate := make(chan struct{})
+	c, dir := collector(t, &gated{gate: gate})
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w := openWriter(t, dir)
+	fmt.Fprint(w, "a") // holds the collector up
+	want := "a"
+	for want == "a" || len(want) < 60<<10 {
+		line := strings.Repeat("x", 1000) + "\n"
+		fmt.Fprint(w, line)
+		want += line
+	}
+	w.Close()
+	time.AfterFunc(50*time.Millisecond, func() { close(gate) })
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, filepath.Join(dir, "web.stdout.0")); got != want {
+		t.Errorf("%d bytes of %d", len(got), len(want))
+	}
+}
+
+// gated holds its first writer up until the gate opens.
+type gated struct {
+	gate <-chan struct{}
+}
+
+func (g *gated) Write(p []byte) (int, error) {
+	<-g.gate
+	return len(p), nil
+}
+
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("gone") }
