@@ -48,7 +48,7 @@ func memoryBackend(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*p
 	socket := filepath.Join(h.DataDir, "keeper.sock")
 	return &plugin.Backend{
 		Driver: driver.NewDocker(fake, driver.DockerOpts{}), Runner: fake, Ref: runnertest.Ref,
-		Control:   oneDecision{},
+		Control: oneDecision{},
 		Outputs: &keeper.Client{
 			Socket: socket, Command: []string{self, "keeper", "-socket", socket, "-idle", "100ms"},
 			Holder: []string{self, "holder", "-socket", keeper.HolderSocket(socket), "-idle", "100ms"}, Log: log,
