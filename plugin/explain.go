@@ -2,14 +2,24 @@ package plugin
 
 import (
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/msgpack"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
 
+// showExplanation says what would become of a request to a host, or without one
+// what holds for the task and who decided it.
 func showExplanation(c verbCall) error {
-	if len(c.args) != 1 {
-		return &useError{"explain wants one HOST or HOST:PORT"}
+	switch len(c.args) {
+	case 0:
+		return showSettings(c)
+	case 1:
+	default:
+		return &useError{"explain wants at most one HOST or HOST:PORT"}
 	}
 	a, err := egress.ParseAuthority(c.args[0], 443)
 	if err != nil {
@@ -25,6 +35,50 @@ func showExplanation(c verbCall) error {
 		fmt.Fprintf(c.out, "to change it: %s\n", v.Change)
 	}
 	return nil
+}
+
+// showSettings explains a task that runs: its config is translated once more,
+// for the class it got and with the operator's options of now.
+func showSettings(c verbCall) error {
+	b, err := c.plugin.backend()
+	if err != nil {
+		return err
+	}
+	var config TaskConfig
+	if err := msgpack.Decode(c.task.config.GetMsgpackDriverConfig(), &config); err != nil {
+		return err
+	}
+	host, comp := c.plugin.options()
+	fx := factsNow(b, c.task.config, finding{}, comp)
+	fx.Classes = []types.ConfinementClass{c.task.state.Class}
+	j, f := judgeTask(c.task.config, config, host, fx)
+	if err := f.err(); err != nil {
+		return fmt.Errorf("it could not be started any more with the operator's options of now: %w", err)
+	}
+	list := settings(c.task.config, j, translate(c.task.config, j.ask, j.given, j.class, host, fx), host)
+	if c.json {
+		return writeJSON(c.out, list)
+	}
+	return PrintSettings(c.out, list)
+}
+
+// PrintSettings writes settings for people, a heading for each section.
+func PrintSettings(w io.Writer, list []Setting) error {
+	var b strings.Builder
+	section := ""
+	for _, s := range list {
+		if s.Section != section {
+			section = s.Section
+			fmt.Fprintf(&b, "%s\n", section)
+		}
+		by := string(s.By)
+		if s.Why != "" {
+			by += ": " + s.Why
+		}
+		fmt.Fprintf(&b, "  %-18s %-30s %s\n", safeText(s.Name), safeText(s.Value), safeText(by))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // explanation is what explain shows.

@@ -6,21 +6,25 @@ import (
 	"strings"
 )
 
-// fault is one thing wrong with a configuration: the option as its author
-// wrote it, why it is refused and what would be accepted.
-type fault struct {
-	field, value, reason, fix string
+// Fault is one thing wrong with a configuration: the option as its author
+// wrote it, its value where that is short and plain, why it is refused and what
+// would be accepted.
+type Fault struct {
+	Field  string `json:"field"`
+	Value  string `json:"value,omitempty"`
+	Reason string `json:"reason"`
+	Fix    string `json:"fix,omitempty"`
 }
 
-func (f fault) String() string {
+func (f Fault) String() string {
 	var b strings.Builder
-	b.WriteString(f.field)
-	if f.value != "" {
-		b.WriteString(" = " + f.value)
+	b.WriteString(f.Field)
+	if f.Value != "" {
+		b.WriteString(" = " + f.Value)
 	}
-	b.WriteString(": " + f.reason)
-	if f.fix != "" {
-		b.WriteString("; " + f.fix)
+	b.WriteString(": " + f.Reason)
+	if f.Fix != "" {
+		b.WriteString("; " + f.Fix)
 	}
 	return b.String()
 }
@@ -29,13 +33,13 @@ func (f fault) String() string {
 // It is an error that names them all, on one line: clients show it in a table.
 type faults struct {
 	what string // what was examined
-	list []fault
+	list []Fault
 }
 
 // add records a fault. Of value only what is short and plain is shown: an
 // option may hold a secret somewhere inside.
 func (f *faults) add(field string, value any, reason, fix string) {
-	f.list = append(f.list, fault{field, shown(value), reason, fix})
+	f.list = append(f.list, Fault{field, shown(value), reason, fix})
 }
 
 // err is nil when nothing was found.

@@ -21,6 +21,7 @@ type given struct {
 	Mounts    []runner.TaskMount
 	MemoryMiB int64 // hard limit; 0 when Nomad says "no limit"
 	SoftMiB   int64 // reservation below it, 0 without one
+	Unlimited bool  // the author asked for no limit
 	CPUShares int64
 	CPUShare  float64 // part of the node's compute, 0 to 1
 	Cores     string  // "" when none are pinned
@@ -82,7 +83,7 @@ func (g *given) readResources(r *driverpb.Resources, h HostConfig, f *faults) {
 	g.MemoryMiB = mem.GetMemoryMb()
 	switch most := mem.GetMemoryMaxMb(); {
 	case most < 0: // no limit but the operator's
-		g.SoftMiB, g.MemoryMiB = g.MemoryMiB, h.MaxMemoryMiB
+		g.SoftMiB, g.MemoryMiB, g.Unlimited = g.MemoryMiB, h.MaxMemoryMiB, true
 	case most > g.MemoryMiB:
 		g.SoftMiB, g.MemoryMiB = g.MemoryMiB, most
 	}

@@ -64,6 +64,11 @@ var (
 // options: whether the engine, the disk or the pool can be used is a matter of
 // health. The error lists every fault.
 func hostConfig(c Config) (HostConfig, error) {
+	h, f := judgeHostConfig(c)
+	return h, f.err()
+}
+
+func judgeHostConfig(c Config) (HostConfig, *faults) {
 	f := &faults{what: "the plugin's config"}
 	h := HostConfig{
 		DataDir: c.DataDir, Endpoint: c.Endpoint,
@@ -99,7 +104,7 @@ func hostConfig(c Config) (HostConfig, error) {
 	}
 	h.AllowCaps = allowCaps(f, c.AllowCaps)
 	sortFaults(f)
-	return h, f.err()
+	return h, f
 }
 
 func pools(f *faults, c Config) (subnets, egressPool netip.Prefix) {
@@ -255,5 +260,5 @@ func allowCaps(f *faults, names []string) []string {
 
 // sortFaults gives a stable order to what was found while walking maps.
 func sortFaults(f *faults) {
-	slices.SortStableFunc(f.list, func(a, b fault) int { return strings.Compare(a.field, b.field) })
+	slices.SortStableFunc(f.list, func(a, b Fault) int { return strings.Compare(a.Field, b.Field) })
 }

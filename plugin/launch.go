@@ -31,6 +31,11 @@ func (p *Plugin) plan(ctx context.Context, b *Backend, tc *driverpb.TaskConfig) 
 		return plan{}, err
 	}
 	host, comp := p.options()
+	return planTask(tc, c, host, factsNow(b, tc, found, comp))
+}
+
+// factsNow is what the node knows as a task is planned.
+func factsNow(b *Backend, tc *driverpb.TaskConfig, found finding, comp compute) facts {
 	dirs := taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}
 	fx := facts{
 		CPUs: runtime.NumCPU(), TotalMHz: comp.MHz, MemoryMiB: memoryMiB(),
@@ -46,7 +51,7 @@ func (p *Plugin) plan(ctx context.Context, b *Backend, tc *driverpb.TaskConfig) 
 			fx.Why[class] = cf.Reason
 		}
 	}
-	return planTask(tc, c, host, fx)
+	return fx
 }
 
 // enoughFor tells whether a finding says enough to choose a task's class: the

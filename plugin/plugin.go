@@ -126,11 +126,18 @@ func (p *Plugin) SetConfig(_ context.Context, r *basepb.SetConfigRequest) (*base
 
 // ReadHostConfig decodes and checks the operator's options as they travel.
 func ReadHostConfig(data []byte) (HostConfig, error) {
-	var c Config
-	if err := msgpack.Decode(data, &c); err != nil {
-		return HostConfig{}, fmt.Errorf("the plugin's config is refused: %w", err)
+	c, err := decodeConfig(data)
+	if err != nil {
+		return HostConfig{}, err
 	}
 	return hostConfig(c)
+}
+
+func decodeConfig(data []byte) (c Config, err error) {
+	if err := msgpack.Decode(data, &c); err != nil {
+		return Config{}, fmt.Errorf("the plugin's config is refused: %w", err)
+	}
+	return c, nil
 }
 
 // TaskConfigSchema is the schema of a task's config.

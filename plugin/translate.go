@@ -46,14 +46,27 @@ type plan struct {
 // planTask judges and translates a task: everything that is wrong with it is
 // in the one error, and nothing has been done yet. It is pure.
 func planTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (plan, error) {
-	f := &faults{what: fmt.Sprintf("task %q", t.GetName())}
-	a := readAsk(c, h, f)
-	g := readGiven(t, a, h, f)
-	class := chooseClass(a.Class, h, fx, f)
+	j, f := judgeTask(t, c, h, fx)
 	if err := f.err(); err != nil {
 		return plan{}, err
 	}
-	return translate(t, a, g, class, h, fx), nil
+	return translate(t, j.ask, j.given, j.class, h, fx), nil
+}
+
+// judged is a task that was read: what its author asked for, what Nomad adds,
+// and the class that comes of it.
+type judged struct {
+	ask   ask
+	given given
+	class types.ConfinementClass
+}
+
+// judgeTask reads a task and finds everything that is wrong with it.
+func judgeTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (judged, *faults) {
+	f := &faults{what: fmt.Sprintf("task %q", t.GetName())}
+	a := readAsk(c, h, f)
+	g := readGiven(t, a, h, f)
+	return judged{ask: a, given: g, class: chooseClass(a.Class, h, fx, f)}, f
 }
 
 // chooseClass is the class a task runs under: the one it names, else the

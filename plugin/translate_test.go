@@ -361,7 +361,7 @@ func TestK30GivenRefusals(t *testing.T) {
 	}, ask{}, HostConfig{}, f)
 	var fields []string
 	for _, one := range f.list {
-		fields = append(fields, one.field)
+		fields = append(fields, one.Field)
 	}
 	if want := []string{"connect", "env.RAINIER_SETUP_B64", "env.WARDYN_X", "device"}; !slices.Equal(fields, want) {
 		t.Errorf("refused %v, want %v", fields, want)
@@ -386,7 +386,7 @@ func TestI7ProcessRefusals(t *testing.T) {
 		f := &faults{}
 		c.config.Image = "busybox"
 		readAsk(c.config, HostConfig{}, f)
-		if len(f.list) > 1 || (len(f.list) == 1) != (c.want != "") || c.want != "" && f.list[0].field != c.want {
+		if len(f.list) > 1 || (len(f.list) == 1) != (c.want != "") || c.want != "" && f.list[0].Field != c.want {
 			t.Errorf("%+v: %v, want a fault of %q", c.config, f.list, c.want)
 		}
 	}

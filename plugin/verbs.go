@@ -52,7 +52,7 @@ func verbs() []verb {
 	return []verb{
 		{"status", "", "what the sandbox is, its class and its policy", showStatus},
 		{"decisions", "[-n N]", "the latest decisions about its requests", showDecisions},
-		{"explain", "HOST[:PORT]", "what would become of a request, and what to change", showExplanation},
+		{"explain", "[HOST[:PORT]]", "what holds for the task and who decided it; of a host: what would become of a request", showExplanation},
 		{"help", "", "this text", showHelp},
 	}
 }

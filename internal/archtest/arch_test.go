@@ -29,7 +29,7 @@ var ours = map[string][]string{
 	"runner/runnertest": {"runner", "runner/types", "runner/egress"},
 	"driver":            {"runner", "runner/types", "runner/egress"},
 
-	"plugin":               {"plugin/internal/wire", "driver", "runner", "runner/types", "runner/egress", "internal/taskpath", "internal/control", "internal/keeper"},
+	"plugin":               {"plugin/internal/wire", "driver", "runner", "runner/types", "runner/egress", "internal/taskpath", "internal/control", "internal/keeper", "internal/nearest"},
 	"plugin/internal/wire": {},
 	"plugin/host":          {"plugin/internal/wire"},
 
@@ -41,8 +41,9 @@ var ours = map[string][]string{
 	"internal/keeper":   {"runner"},
 	"internal/proxy":    {"runner/egress", "runner/types"},
 	"internal/rec":      {},
-	"internal/jobfile":  {},
-	"internal/cli":      {"internal/jobfile", "internal/keeper", "internal/datadir", "plugin/host", "runner/egress", "runner/types"},
+	"internal/nearest":  {},
+	"internal/jobfile":  {"internal/nearest"},
+	"internal/cli":      {"internal/jobfile", "internal/keeper", "internal/datadir", "internal/nearest", "internal/doctor", "plugin", "plugin/host", "runner/egress", "runner/types"},
 	"internal/testenv":  {"internal/datadir", "internal/embedded"},
 
 	"cmd/nomad-driver-wardyn": {"plugin", "driver", "runner", "runner/types", "runner/egress", "runner/docker",

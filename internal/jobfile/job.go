@@ -67,6 +67,9 @@ type Task struct {
 	Lifecycle   *Lifecycle `json:",omitempty"` // nil for a main task
 	Leader      bool       `json:",omitempty"`
 	Pos         Pos        `json:"-"`
+	Places      Places     `json:"-"`
+	// Unread are options of config whose value could not be worked out here.
+	Unread []string `json:"-"`
 }
 
 // Template is a file rendered into the task's directory.

@@ -17,12 +17,15 @@ type Options struct {
 	Vars map[string]string
 	// Dir is where relative paths in file() start; "" is the file's own folder.
 	Dir string
+	// Cluster reads a file that a cluster will run: what one node cannot do is
+	// neither refused nor noted, tasks of every driver are read, and a faulty
+	// file gives what could be read of it beside the error.
+	Cluster bool
 }
 
 // parser is the state of reading one file.
 type parser struct {
 	report
-	src  []byte
 	ctx  *hcl.EvalContext
 	vars map[string]*variable
 }
@@ -42,7 +45,7 @@ func ParseFile(path string, o Options) (*Job, error) {
 // Parse reads a job file. The error is an *Error with everything that is wrong.
 // When its problems are all of kind Refused, the job is returned beside it.
 func Parse(name string, src []byte, o Options) (*Job, error) {
-	p := &parser{src: src, vars: map[string]*variable{}}
+	p := &parser{report: report{src: src, cluster: o.Cluster}, vars: map[string]*variable{}}
 	if strings.HasSuffix(name, ".json") {
 		p.fault(hcl.Range{Filename: name}, "job files in JSON are not read; use the HCL form")
 		return nil, p.err()
@@ -55,7 +58,7 @@ func Parse(name string, src []byte, o Options) (*Job, error) {
 	p.prepare(s, o)
 	job := p.theJob(s, name)
 	err := p.err()
-	if e, ok := err.(*Error); ok && e.Faulty() {
+	if e, ok := err.(*Error); ok && e.Faulty() && (!o.Cluster || job == nil) {
 		return nil, err
 	}
 	job.Ignored = p.sortedNotes()

@@ -81,6 +81,8 @@ func (e *Error) Faulty() bool {
 
 // report collects problems and notes while a file is read.
 type report struct {
+	src      []byte // of the file
+	cluster  bool   // see Options
 	problems []Problem
 	notes    []Note
 }
@@ -90,10 +92,16 @@ func (r *report) fault(at hcl.Range, format string, args ...any) {
 }
 
 func (r *report) refuse(at hcl.Range, format string, args ...any) {
+	if r.cluster {
+		return
+	}
 	r.problems = append(r.problems, Problem{posOf(at), Refused, fmt.Sprintf(format, args...)})
 }
 
 func (r *report) note(at hcl.Range, format string, args ...any) {
+	if r.cluster {
+		return
+	}
 	r.notes = append(r.notes, Note{posOf(at), fmt.Sprintf(format, args...)})
 }
 
@@ -118,6 +126,9 @@ func (r *report) diags(diags hcl.Diagnostics) bool {
 		if what := undeclared(d); what != "" {
 			text = what
 		}
+		if what := pitfall(d, lineOf(r.src, at.Start.Line)); what != "" {
+			text = d.Summary + ": " + what
+		}
 		r.fault(at, "%s", text)
 	}
 	return diags.HasErrors()
@@ -136,7 +147,7 @@ func undeclared(d *hcl.Diagnostic) string {
 	if !ok || kind == "" || known == cty.NilVal || known.Type().HasAttribute(step.Name) {
 		return ""
 	}
-	return fmt.Sprintf("the job file declares no %s %q%s", kind, step.Name, nearest(step.Name, sortedKeys(known.Type().AttributeTypes())))
+	return fmt.Sprintf("the job file declares no %s %q%s", kind, step.Name, suggest(step.Name, sortedKeys(known.Type().AttributeTypes())))
 }
 
 // err is nil or an *Error with the problems in file order, each once.

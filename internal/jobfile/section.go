@@ -5,10 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/nearest"
 )
 
 // section is one block of a job file, sorted by the verdicts of its table:
@@ -53,7 +54,7 @@ func (p *parser) open(where string, body *hclsyntax.Body, t table) section {
 func (s section) judge(name string, at hcl.Range, r rule, known bool, t table) bool {
 	switch {
 	case !known:
-		s.p.fault(at, "%s: there is no %q here%s", s.where, name, nearest(name, t.names()))
+		s.p.fault(at, "%s: there is no %q here%s", s.where, name, suggest(name, t.names()))
 	case r.verdict == refused:
 		s.p.refuse(at, "%s: %s is not supported by run: %s", s.where, name, r.why)
 	case r.verdict == ignored:
@@ -187,16 +188,10 @@ func (p *parser) label(b *hclsyntax.Block) (string, bool) {
 	return b.Labels[0], true
 }
 
-// nearest suggests a known name for a mistyped one.
-func nearest(name string, known []string) string {
-	best, distance := "", 3
-	for _, k := range known {
-		if d := levenshtein.Distance(name, k, nil); d < distance {
-			best, distance = k, d
-		}
+// suggest names the known name that a mistyped one is near to.
+func suggest(name string, known []string) string {
+	if best, ok := nearest.Name(name, known); ok {
+		return fmt.Sprintf("; did you mean %q?", best)
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return ""
 }

@@ -28,11 +28,25 @@ func (p *parser) task(b *hclsyntax.Block, g Group, restart Restart) (Task, bool)
 	t.Restart = p.restart(s, restart)
 	t.Lifecycle = p.lifecycle(s)
 	t.Config = p.driverConfig(s, b)
+	t.Places, t.Unread = p.places(b), unread(s, t.Config)
 	p.services(s)
 	for _, tb := range s.blocks["template"] {
 		t.Templates = append(t.Templates, p.template(s.where, tb))
 	}
 	return t, true
+}
+
+// unread lists what a config block holds and its value does not.
+func unread(s section, config map[string]any) []string {
+	var names []string
+	for _, b := range s.blocks["config"] {
+		for _, a := range inOrder(b.Body.Attributes) {
+			if _, ok := config[a.Name]; !ok {
+				names = append(names, a.Name)
+			}
+		}
+	}
+	return names
 }
 
 func (p *parser) resources(s section) Resources {

@@ -79,7 +79,7 @@ func (p *parser) assign(given map[string]string) {
 		from := hcl.Range{Filename: "-var " + name}
 		v, ok := p.vars[name]
 		if !ok {
-			p.fault(from, "the job file declares no variable %q%s", name, nearest(name, sortedKeys(p.vars)))
+			p.fault(from, "the job file declares no variable %q%s", name, suggest(name, sortedKeys(p.vars)))
 			continue
 		}
 		value := cty.StringVal(given[name])

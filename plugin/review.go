@@ -1,0 +1,196 @@
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/hclconf"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/msgpack"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// Draft is a task of a job file, which nobody has placed on a node yet.
+type Draft struct {
+	Job, Namespace, Group, Name string
+	User                        string
+	// Config is its config block as a parser of job files leaves it.
+	Config map[string]any
+	// Env is its whole environment, Nomad's own variables included, as far as
+	// it is known before placement. OpenEnv says that more comes with it, by a
+	// template for instance.
+	Env     map[string]string
+	OpenEnv bool
+	// CPU is in MHz, memory in MiB; MemoryMax 0 is unset and -1 no limit.
+	CPU, Memory, MemoryMax int64
+	Cores                  string // "0-1"; "" reserves none
+}
+
+// NodeView is what is known of the node that a Draft is judged for.
+type NodeView struct {
+	CPUs      int
+	MHz       int64 // of all CPUs together; 0 when unknown
+	MemoryMiB int64
+	// Classes that a task can get, with the reason in Why where one cannot.
+	// Without an engine to ask these are all there are.
+	Classes []types.ConfinementClass
+	Why     map[types.ConfinementClass]string
+}
+
+// Review is what can be said of a Draft.
+type Review struct {
+	// Faults is all that StartTask would refuse it for.
+	Faults []Fault
+	// Unchecked are options that depend on facts of a node or on variables that
+	// only the client knows.
+	Unchecked []string
+	// Notes become events when the task starts.
+	Notes []string
+	// Settings is what would hold for it; nil with faults.
+	Settings []Setting
+	// Sandbox is what the runner would be asked for; nil with faults.
+	Sandbox *runner.SandboxSpec
+}
+
+// ReviewTask judges a task as StartTask would, and by the same code. It touches
+// nothing.
+func ReviewTask(d Draft, h HostConfig, n NodeView) Review {
+	f := &faults{what: fmt.Sprintf("task %q", d.Name)}
+	o, err := readOptions(taskSpec(), d.Config, d.variables(), f)
+	var c TaskConfig
+	if err == nil {
+		err = msgpack.Decode(o.data, &c)
+	}
+	if err != nil {
+		f.add("config", nil, err.Error(), "")
+		return Review{Faults: f.list, Unchecked: o.open}
+	}
+	t := d.taskConfig(n)
+	j, values := judgeTask(t, c, h, n.facts())
+	// What could not be decoded was left out, and has been complained of; what
+	// could not be known may well be right.
+	settled := slices.Concat(o.open, o.wrong)
+	for _, one := range values.list {
+		if !isAbout(one.Field, settled) {
+			f.list = append(f.list, one)
+		}
+	}
+	out := Review{Faults: f.list, Unchecked: o.open, Notes: j.ask.Notes}
+	if len(f.list) == 0 {
+		pl := translate(t, j.ask, j.given, j.class, h, n.facts())
+		out.Settings = settings(t, j, pl, h)
+		out.Sandbox = &pl.Spec.Sandbox
+		out.Sandbox.Image = pl.Spec.Image
+		out.Sandbox.Env = pl.Spec.Env
+	}
+	return out
+}
+
+// taskConfig is the draft as a client would send it.
+func (d Draft) taskConfig(n NodeView) *driverpb.TaskConfig {
+	share := 0.0
+	if n.MHz > 0 {
+		share = min(float64(d.CPU)/float64(n.MHz), 1)
+	}
+	return &driverpb.TaskConfig{
+		Id: "draft/" + d.Name, AllocId: "draft", AllocDir: draftDir,
+		Name: d.Name, TaskGroupName: d.Group, JobName: d.Job, JobId: d.Job, Namespace: d.Namespace,
+		User: d.User, Env: d.Env,
+		Resources: &driverpb.Resources{
+			AllocatedResources: &driverpb.AllocatedTaskResources{
+				Cpu:    &driverpb.AllocatedCpuResources{CpuShares: d.CPU},
+				Memory: &driverpb.AllocatedMemoryResources{MemoryMb: d.Memory, MemoryMaxMb: d.MemoryMax},
+			},
+			LinuxResources: &driverpb.LinuxResources{CpuShares: d.CPU, PercentTicks: share, CpusetCpus: d.Cores},
+		},
+	}
+}
+
+// draftDir stands for the directory of an allocation that does not exist.
+const draftDir = "/alloc-dir"
+
+func (n NodeView) facts() facts {
+	return facts{
+		CPUs: n.CPUs, TotalMHz: n.MHz, MemoryMiB: n.MemoryMiB,
+		Classes: n.Classes, Why: n.Why, StageDir: draftDir + "/stage",
+	}
+}
+
+// variables is what the config may refer to. What only a client knows is
+// unknown, and so is everything that depends on it.
+func (d Draft) variables() map[string]cty.Value {
+	vars := hclconf.Scope{Env: d.Env}.Variables()
+	for _, facts := range []string{"node", "attr", "meta"} {
+		vars[facts] = cty.DynamicVal
+	}
+	for _, ref := range references(d.Config) {
+		name := ref.RootName()
+		if name == "env" && len(ref) > 1 {
+			if step, ok := ref[1].(hcl.TraverseIndex); ok && step.Key.Type() == cty.String {
+				name = step.Key.AsString()
+				if _, known := d.Env[name]; !known && d.comesLater(name) {
+					vars["env"] = cty.DynamicVal
+				}
+				continue
+			}
+		}
+		if _, known := vars[name]; !known && d.comesLater(name) {
+			vars[name] = cty.DynamicVal
+		}
+	}
+	return vars
+}
+
+// comesLater: a client may have a variable of this name although the job file
+// does not show it.
+func (d Draft) comesLater(name string) bool {
+	for _, prefix := range []string{"NOMAD_UPSTREAM_", "NOMAD_TOKEN", "NOMAD_ALLOC_IP_", "NOMAD_ALLOC_PORT_", "NOMAD_ALLOC_ADDR_", "VAULT_", "CONSUL_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return d.OpenEnv && !strings.HasPrefix(name, "NOMAD_")
+}
+
+// references are all that the strings in a config refer to.
+func references(v any) []hcl.Traversal {
+	switch v := v.(type) {
+	case string:
+		// One that does not parse is complained of where it is decoded.
+		if e, diags := hclsyntax.ParseTemplate([]byte(v), "config", hcl.InitialPos); !diags.HasErrors() {
+			return e.Variables()
+		}
+	case []any:
+		var out []hcl.Traversal
+		for _, e := range v {
+			out = append(out, references(e)...)
+		}
+		return out
+	case map[string]any:
+		return references(slices.Collect(maps.Values(v)))
+	}
+	return nil
+}
+
+func root(field string) string {
+	name, _, _ := strings.Cut(field, ".")
+	return name
+}
+
+// isAbout reports whether a fault's field, or one of "command, args", belongs
+// to one of the options.
+func isAbout(field string, options []string) bool {
+	for name := range strings.SplitSeq(field, ", ") {
+		if slices.Contains(options, root(name)) {
+			return true
+		}
+	}
+	return false
+}
