@@ -78,3 +78,10 @@ func memoryMiB() int64 {
 	}
 	return int64(s.Totalram) * int64(s.Unit) >> 20
 }
+
+// MemoryMiB is this machine's memory, and MHz its compute as Nomad counts it,
+// 0 when unknown: for commands that judge a task beside a client.
+func MemoryMiB() int64 { return memoryMiB() }
+
+// MHz is described with [MemoryMiB].
+func MHz() int64 { return localCompute().MHz }

@@ -28,6 +28,8 @@ type Draft struct {
 	// template for instance.
 	Env     map[string]string
 	OpenEnv bool
+	// Dispatched: the job gets more meta at each dispatch.
+	Dispatched bool
 	// CPU is in MHz, memory in MiB; MemoryMax 0 is unset and -1 no limit.
 	CPU, Memory, MemoryMax int64
 	Cores                  string // "0-1"; "" reserves none
@@ -38,8 +40,9 @@ type NodeView struct {
 	CPUs      int
 	MHz       int64 // of all CPUs together; 0 when unknown
 	MemoryMiB int64
+	// Unasked: nobody asked the node, and Classes are all there are.
+	Unasked bool
 	// Classes that a task can get, with the reason in Why where one cannot.
-	// Without an engine to ask these are all there are.
 	Classes []types.ConfinementClass
 	Why     map[types.ConfinementClass]string
 }
@@ -86,6 +89,9 @@ func ReviewTask(d Draft, h HostConfig, n NodeView) Review {
 	if len(f.list) == 0 {
 		pl := translate(t, j.ask, j.given, j.class, h, n.facts())
 		out.Settings = settings(t, j, pl, h)
+		if n.Unasked && j.ask.Class == "" {
+			out.Settings[0].Value = "the strongest"
+		}
 		out.Sandbox = &pl.Spec.Sandbox
 		out.Sandbox.Image = pl.Spec.Image
 		out.Sandbox.Env = pl.Spec.Env
@@ -127,7 +133,7 @@ func (n NodeView) facts() facts {
 // unknown, and so is everything that depends on it.
 func (d Draft) variables() map[string]cty.Value {
 	vars := hclconf.Scope{Env: d.Env}.Variables()
-	for _, facts := range []string{"node", "attr", "meta"} {
+	for _, facts := range []string{"node", "attr", "meta", "secret"} {
 		vars[facts] = cty.DynamicVal
 	}
 	for _, ref := range references(d.Config) {
@@ -155,6 +161,9 @@ func (d Draft) comesLater(name string) bool {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
+	}
+	if strings.HasPrefix(name, "NOMAD_META_") {
+		return d.Dispatched
 	}
 	return d.OpenEnv && !strings.HasPrefix(name, "NOMAD_")
 }

@@ -137,7 +137,7 @@ func suggestion(name string, known []string) string {
 
 // optionFault puts a decoder's complaint about one option into our words.
 func optionFault(name string, d *hcl.Diagnostic, vars map[string]cty.Value) Fault {
-	out := Fault{Field: name, Reason: hclconf.Text(d)}
+	out := Fault{Field: name, Reason: strings.TrimSuffix(hclconf.Text(d), ".")}
 	if _, rest, ok := strings.Cut(d.Detail, "Inappropriate value for attribute "); ok {
 		inner, why, _ := strings.Cut(strings.TrimPrefix(rest, `"`), `": `)
 		if inner != name {
@@ -171,7 +171,7 @@ func unquoted(s string) string {
 // variableFix is what to write instead of a reference that leads nowhere.
 func variableFix(name string, vars map[string]cty.Value) string {
 	known := slices.Sorted(maps.Keys(vars))
-	if clean := strings.NewReplacer("-", "_", ".", "_").Replace(name); clean != name && slices.Contains(known, clean) {
+	if clean := strings.NewReplacer("-", "_", ".", "_").Replace(name); clean != name && (slices.Contains(known, clean) || strings.HasPrefix(name, "NOMAD_")) {
 		return fmt.Sprintf("in the names of variables a dash becomes an underscore: write ${%s}", clean)
 	}
 	if best, ok := nearest.Name(name, known); ok {

@@ -15,7 +15,6 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/internal/embedded"
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
-	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/docker"
 )
 
@@ -39,7 +38,7 @@ func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
 		Endpoint: h.Endpoint, Dir: dir, Control: p.control, Log: log,
 		Tools:      embedded.New(dir.Path("bin")),
 		SubnetPool: h.SubnetPool, EgressPool: h.EgressPool, Runtimes: h.Runtimes,
-		Max: runner.Resources{CPUMillis: h.CPUCapMillis, MemoryMiB: h.MaxMemoryMiB, PidsLimit: h.MaxPids},
+		Max: limits(h),
 	})
 	if err != nil {
 		return nil, err

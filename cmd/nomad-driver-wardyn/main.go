@@ -35,6 +35,7 @@ func main() {
 			return nil
 		},
 		Purge: purge,
+		Node:  askNode,
 	}))
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
@@ -23,11 +22,7 @@ func purge(ctx context.Context, config map[string]any) error {
 	if err != nil {
 		return err
 	}
-	data := h.DataDir
-	if data == "" {
-		data = datadir.Default
-	}
-	if _, err := os.Stat(data); err != nil {
+	if _, err := os.Stat(dataDir(h)); err != nil {
 		return fmt.Errorf("there is no installation to purge: data_dir: %w", err)
 	}
 	p, err := assemble(h, slog.New(slog.DiscardHandler))

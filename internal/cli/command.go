@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sort"
+	"strconv"
 )
 
 // command is one word of the command line. A new one is a file with its value
@@ -17,14 +18,38 @@ type command struct {
 	summary string // one line for the list of commands
 	text    string // what help prints below the usage line
 	hidden  bool   // not for people
+	exits   []exit // what its exit codes mean, beside the usual ones
 	flags   func(*flag.FlagSet)
 	run     func(ctx context.Context, e Env, c *command, args []string) int
+}
+
+// exit is one exit code of a command.
+type exit struct {
+	code    int
+	meaning string
+}
+
+// usualExits hold where a command has none of its own.
+var usualExits = []exit{
+	{exitOK, "done"},
+	{exitFailed, "it failed; the reason is on stderr"},
+	{exitUsage, "the command was used wrongly"},
+}
+
+// exitCodes are a command's.
+func (c *command) exitCodes() []exit {
+	if c.exits != nil {
+		return c.exits
+	}
+	return usualExits
 }
 
 // commands are all there is, in the order of the help text.
 func commands() []*command {
 	return []*command{
 		runCommand,
+		validateCommand,
+		explainCommand,
 		purgeCommand,
 		versionCommand,
 		helpCommand,
@@ -73,6 +98,21 @@ func (c *command) parse(e Env, fs *flag.FlagSet, args []string) (ok bool, code i
 	}
 }
 
+// parseMixed is parse for a command whose flags may stand before, between and
+// behind its arguments.
+func (c *command) parseMixed(e Env, fs *flag.FlagSet, args []string) (rest []string, ok bool, code int) {
+	for {
+		if ok, code := c.parse(e, fs, args); !ok {
+			return nil, false, code
+		}
+		if fs.NArg() == 0 {
+			return rest, true, exitOK
+		}
+		rest = append(rest, fs.Arg(0))
+		args = fs.Args()[1:]
+	}
+}
+
 // help prints a command's usage, text and flags.
 func (c *command) help(w io.Writer, fs *flag.FlagSet) {
 	fmt.Fprintf(w, "Usage: nomad-driver-wardyn %s", c.name)
@@ -80,6 +120,22 @@ func (c *command) help(w io.Writer, fs *flag.FlagSet) {
 		fmt.Fprint(w, " "+c.args)
 	}
 	fmt.Fprintf(w, "\n\n%s\n", c.text)
+	printFlags(w, fs)
+	fmt.Fprint(w, "\nExit codes:\n")
+	for _, x := range c.exitCodes() {
+		code := strconv.Itoa(x.code)
+		if x.code < 0 {
+			code = "other"
+		}
+		fmt.Fprintf(w, "  %-5s %s\n", code, x.meaning)
+	}
+}
+
+// otherCode stands for every exit code that is not listed.
+const otherCode = -1
+
+// printFlags lists flags in the order of their names.
+func printFlags(w io.Writer, fs *flag.FlagSet) {
 	var flags []*flag.Flag
 	fs.VisitAll(func(f *flag.Flag) { flags = append(flags, f) })
 	if len(flags) == 0 {

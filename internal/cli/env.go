@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin"
 )
 
 // The magic cookie by which a Nomad client tells a plugin what it is.
@@ -45,6 +47,9 @@ type Env struct {
 	// machine: objects on the engine, those that tasks share among them, and its
 	// keeper and holder. run calls it for a data dir of its own, once the plugin has ended.
 	Purge func(ctx context.Context, config map[string]any) error
+	// Node asks the engine that these options name about itself and its host.
+	// Nothing is made.
+	Node func(ctx context.Context, h plugin.HostConfig) (*Node, error)
 }
 
 // Main dispatches and returns the process's exit code.

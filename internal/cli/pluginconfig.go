@@ -14,18 +14,24 @@ const pluginName = "nomad-driver-wardyn"
 
 // loadPluginConfig reads the plugin's options from a file; "" gives none.
 func loadPluginConfig(path string) (map[string]any, error) {
+	config, _, err := readPluginConfig(path)
+	return config, err
+}
+
+// readPluginConfig reads them together with their lines.
+func readPluginConfig(path string) (map[string]any, configLines, error) {
 	if path == "" {
-		return map[string]any{}, nil
+		return map[string]any{}, nil, nil
 	}
 	src, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("plugin config: %w", err)
+		return nil, nil, fmt.Errorf("plugin config: %w", err)
 	}
 	config, err := parsePluginConfig(src)
 	if err != nil {
-		return nil, fmt.Errorf("plugin config %s: %w", path, err)
+		return nil, nil, fmt.Errorf("plugin config %s: %w", path, err)
 	}
-	return config, nil
+	return config, linesOf(src), nil
 }
 
 // parsePluginConfig takes either the bare options or a Nomad agent's

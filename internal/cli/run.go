@@ -25,6 +25,12 @@ Ctrl-C stops the tasks with their kill signal and timeout, a second one kills
 them. The exit code is the task's; of several, the first that is not zero in the
 order of the file; with -exec, that of the command. Everything the run made is
 removed at its end.`,
+	exits: []exit{
+		{exitOK, "every task ended well"},
+		{exitFailed, "the job was refused or could not be started, or a task ended with 1"},
+		{exitUsage, "the command was used wrongly, or a task ended with 2"},
+		{otherCode, "a task's exit code, or that of the command of -exec"},
+	},
 	flags: func(fs *flag.FlagSet) { (&runOptions{}).bind(fs) },
 	run: func(ctx context.Context, e Env, c *command, args []string) int {
 		o, code, ok := parseRun(e, c, args)

@@ -10,6 +10,8 @@ type Job struct {
 	Type      string // service, batch, system or sysbatch
 	Meta      map[string]string
 	Groups    []Group
+	// Dispatched: each run is given a payload and more meta.
+	Dispatched bool `json:"-"`
 	// Ignored lists what the file asks for and one node without a cluster does
 	// not do, in file order.
 	Ignored []Note `json:",omitempty"`

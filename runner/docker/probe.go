@@ -28,6 +28,7 @@ const (
 func (r *Runner) Probe(ctx context.Context) runner.Findings {
 	f := r.examine(ctx)
 	r.findings.keepLast(f)
+	r.keepFindings(f, time.Now())
 	return f
 }
 

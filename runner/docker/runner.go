@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
-	"strings"
 	"time"
 
-	"github.com/docker/docker/client"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
@@ -65,16 +63,11 @@ func New(o Options) (*Runner, error) {
 	case o.Log == nil:
 		return nil, errors.New("docker runner: no log")
 	}
-	if o.Endpoint == "" {
-		o.Endpoint = client.DefaultDockerHost
-	}
-	if !strings.HasPrefix(o.Endpoint, "unix://") {
-		return nil, fmt.Errorf("endpoint %q: only a local engine can be used; want unix:///path/to/docker.sock", o.Endpoint)
-	}
-	c, err := client.NewClientWithOpts(client.WithHost(o.Endpoint), client.WithAPIVersionNegotiation())
+	c, endpoint, err := connect(o.Endpoint)
 	if err != nil {
-		return nil, fmt.Errorf("endpoint %q: %w", o.Endpoint, err)
+		return nil, err
 	}
+	o.Endpoint = endpoint
 	return newRunner(o, c)
 }
 

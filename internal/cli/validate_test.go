@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// askable is a node with CC1 only, whose engine has no image but present:1.
+func askable(context.Context, plugin.HostConfig) (*Node, error) {
+	return &Node{
+		View: plugin.NodeView{
+			CPUs: 2, MemoryMiB: 4096, MHz: 4000, Classes: []types.ConfinementClass{types.CC1},
+			Why: map[types.ConfinementClass]string{types.CC2: "CC2 needs gVisor"},
+		},
+		Check: func(_ context.Context, r plugin.Review) (string, error) {
+			switch r.Sandbox.Image {
+			case "present:1":
+				return "", nil
+			case "foreign:1":
+				return "", errors.New("image foreign:1 is for linux/s390x")
+			}
+			return "the image is not on this host", nil
+		},
+		Close: func() {},
+	}, nil
+}
+
+// unaskable is an engine that is away.
+func unaskable(context.Context, plugin.HostConfig) (*Node, error) {
+	return nil, errors.New("nobody answers")
+}
+
+// checkCall runs validate or explain.
+func checkCall(t *testing.T, node func(context.Context, plugin.HostConfig) (*Node, error), args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	e := testEnv(&out, &errs, args...)
+	e.Node = node
+	return Main(t.Context(), e), out.String(), errs.String()
+}
+
+func writeJob(t *testing.T, config string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "job.nomad.hcl")
+	text := "variable \"v\" { default = \"present:1\" }\njob \"j\" {\n  group \"g\" {\n    task \"t\" {\n      driver = \"wardyn\"\n      config {\n" + config + "\n      }\n    }\n  }\n}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// reasons is what stands behind an option in a report: others' words, which
+// their own tests look after.
+var reasons = regexp.MustCompile(`(?m)^([^:]+:\d+: task "\w+": [\w.]+(?: = (?:"[^"]*"|\w+))?): .*$`)
+
+// TestValidateReportsEverythingWithItsLine (K7, issue 3 item 8): one golden
+// report for a file with every kind of fault, offline.
+func TestValidateReportsEverythingWithItsLine(t *testing.T) {
+	t.Chdir(filepath.Join("testdata", "validate"))
+	code, stdout, stderr := checkCall(t, nil, "validate", "-offline", "-plugin-config", "agent.hcl", "bad.nomad.hcl")
+	stdout = reasons.ReplaceAllString(stdout, "$1")
+	want, err := os.ReadFile("bad.txt")
+	if *update {
+		err = os.WriteFile("bad.txt", []byte(stdout), 0o644)
+		want = []byte(stdout)
+	}
+	if err != nil || code != exitFailed || stderr != "" || stdout != string(want) {
+		t.Errorf("exit %d, %v, stderr %q, stdout:\n%s", code, err, stderr, stdout)
+	}
+}
+
+func TestValidateExitCodes(t *testing.T) {
+	good, bad := writeJob(t, `image = var.v`), writeJob(t, `image = "x y"`)
+	for name, c := range map[string]struct {
+		args           []string
+		node           func(context.Context, plugin.HostConfig) (*Node, error)
+		code           int
+		stdout, stderr string
+	}{
+		"good":             {[]string{good}, askable, 0, "ok, 1 task", ""},
+		"several":          {[]string{good, bad}, askable, 1, "job.nomad.hcl:7: task \"t\": image = \"x y\": an image name has no blanks", ""},
+		"flags behind":     {[]string{good, "-offline"}, unaskable, 0, "not asked: -offline", ""},
+		"no engine":        {[]string{good}, unaskable, 0, "not asked: nobody answers", ""},
+		"no hook":          {[]string{good}, nil, 0, "not asked: this program was built without", ""},
+		"a variable":       {[]string{"-var", "v=absent:1", good}, askable, 0, "note: ", ""},
+		"no such variable": {[]string{"-var", "w=1", good}, askable, 1, `declares no variable "w"`, ""},
+		"the image":        {[]string{writeJob(t, `image = "foreign:1"`)}, askable, 1, "is for linux/s390x", ""},
+		"the class":        {[]string{writeJob(t, "image = \"a\"\nconfinement = \"CC2\"")}, askable, 1, ":8: task \"t\": confinement = \"CC2\": CC2 needs gVisor", ""},
+		"absent file":      {[]string{good, "/nonexistent.hcl"}, askable, 2, "ok, 1 task", "no such file"},
+		"JSON":             {[]string{"job.json"}, askable, 2, "", "in JSON are not read"},
+		"nothing":          {nil, askable, 2, "", "which job file"},
+		"absent config":    {[]string{"-plugin-config", "/nonexistent.hcl"}, nil, 2, "", "no such file"},
+		"config alone":     {[]string{"-plugin-config", filepath.Join("testdata", "validate", "agent.hcl")}, nil, 1, "agent.hcl:11: data_dirr: there is no option of this name; did you mean data_dir?", ""},
+	} {
+		code, stdout, stderr := checkCall(t, c.node, append([]string{"validate"}, c.args...)...)
+		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) || c.stderr == "" && stderr != "" {
+			t.Errorf("%s: exit %d\nstdout: %s\nstderr: %s", name, code, stdout, stderr)
+		}
+	}
+}
+
+func TestValidateJSON(t *testing.T) {
+	bad := writeJob(t, `imag = "x"`)
+	code, stdout, _ := checkCall(t, unaskable, "validate", "-json", bad)
+	var out checked
+	if err := json.Unmarshal([]byte(stdout), &out); err != nil || code != exitFailed || out.Host != "nobody answers" || len(out.Files) != 1 {
+		t.Fatalf("exit %d, %v: %s", code, err, stdout)
+	}
+	f := out.Files[0].Faults
+	if len(f) != 2 || f[1].Field != "imag" || f[1].Line != 7 || f[1].Task != "t" || f[1].Fix != "did you mean image?" || f[0].Field != "image" || f[0].Line != 4 {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	job := writeJob(t, "image = \"present:1\"\ncommand = \"sh\"\negress {\n allow = [\"a.example\"]\n}")
+	code, stdout, stderr := checkCall(t, askable, "explain", job)
+	for _, want := range []string{`task "t" of group "g"`, "class              CC1", "default: the strongest that works", "allow              a.example", "author"} {
+		if code != exitOK || !strings.Contains(stdout, want) {
+			t.Errorf("exit %d, %q is not in %s%s", code, want, stdout, stderr)
+		}
+	}
+	code, stdout, _ = checkCall(t, nil, "explain", "-json", "-offline", job)
+	var out checked
+	if err := json.Unmarshal([]byte(stdout), &out); err != nil || code != exitOK || len(out.Files) != 1 || len(out.Files[0].Tasks) != 1 ||
+		out.Files[0].Tasks[0].Settings[0].Value != "the strongest" {
+		t.Errorf("exit %d, %v: %s", code, err, stdout)
+	}
+	code, stdout, _ = checkCall(t, askable, "explain", writeJob(t, `imag = "x"`))
+	if code != exitFailed || !strings.Contains(stdout, "did you mean image?") || strings.Contains(stdout, "sandbox") {
+		t.Errorf("exit %d, %s", code, stdout)
+	}
+	if code, _, stderr := checkCall(t, askable, "explain", "-plugin-config", "x"); code != exitUsage || !strings.Contains(stderr, "which job file") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
