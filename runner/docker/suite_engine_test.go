@@ -1,9 +1,11 @@
 package docker
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/runnertest"
@@ -30,7 +32,30 @@ func TestRunnerContract(t *testing.T) {
 					s.ConfinementClass = classFor(rt)
 				}
 			},
-			Timeout: 2 * time.Minute,
+			EgressProbe: w.egressProbe,
+			Strict:      true,
+			Timeout:     2 * time.Minute,
 		})
+		runnertest.CheckRecordingCapability(t, w, nil)
 	})
+}
+
+// egressProbe tries every address of the host and what lies behind it.
+func (w *world) egressProbe(t *testing.T, _ runner.Runner, ref string) {
+	port := hostService(t)
+	hosts, err := netpool.HostAddresses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := []string{"tcp:169.254.169.254:80", "udp:192.0.2.99:53", fmt.Sprintf("udp:255.255.255.255:%d", port)}
+	for _, a := range hosts {
+		if a.Is4() && !a.IsLoopback() {
+			targets = append(targets, tcpAndUDP(a, port)...)
+		}
+	}
+	for target, res := range w.netprobe(t, ref, recorderTarget, targets...) {
+		if res.Reached {
+			t.Errorf("reached %s: %s", target, res.Detail)
+		}
+	}
 }

@@ -27,6 +27,7 @@ func builtin() map[string]Program {
 			return 0
 		},
 		"sleep": sleep,
+		"nc":    netcat,
 		"sh":    shell,
 		"idle":  Idle,
 	}

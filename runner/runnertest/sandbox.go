@@ -20,6 +20,7 @@ type sandbox struct {
 	fake *Fake
 	gate *gate
 	out  *output
+	loop loopback
 
 	mu       sync.Mutex
 	starting bool

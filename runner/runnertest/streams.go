@@ -37,7 +37,7 @@ func (s *sandbox) launch(ctx context.Context, argv, env []string, io stdio) (*Pr
 	p := &Process{Argv: argv, Env: s.env(env), TTY: io.tty, Stdin: io.in}
 	p.Stdout, p.Stderr = s.gated(p, io.out), s.gated(p, io.err)
 	s.side[p] = true
-	p.start(ctx, prog, func() {
+	p.start(context.WithValue(ctx, loopbackKey{}, &s.loop), prog, func() {
 		io.close()
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -18,7 +18,7 @@ func (b *bench) open(t *testing.T, ref string, spec runner.ExecSpec) *runner.Exe
 	t.Helper()
 	s, err := b.r.ExecStream(b.ctx, ref, spec)
 	if errors.Is(err, runner.ErrExecStreamUnsupported) {
-		t.Skip(err)
+		b.skip(t, err)
 	}
 	if err != nil {
 		t.Fatalf("ExecStream: %v", err)
@@ -119,7 +119,7 @@ func checkAttach(t *testing.T, b *bench) {
 	ref := b.idle(t)
 	s, err := b.r.Attach(b.ctx, ref, runner.AttachOptions{})
 	if errors.Is(err, runner.ErrUnsupported) {
-		t.Skip(err)
+		b.skip(t, err)
 	}
 	if err != nil {
 		t.Fatalf("Attach: %v", err)
