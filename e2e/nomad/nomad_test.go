@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,8 +27,10 @@ func TestNomad(t *testing.T) {
 			t.Run("mistakes", c.mistakes)
 			t.Run("exec", c.exec)
 			t.Run("signals", c.signals)
-			t.Run("plugin killed", c.pluginKilled)
+			t.Run("plugin killed", func(t *testing.T) { c.killedUnder(t, c.pluginPID) })
+			t.Run("plugin and keeper killed", func(t *testing.T) { c.killedUnder(t, c.pluginPID, c.keeperPID) })
 			t.Run("agent killed", c.agentKilled)
+			t.Run("all killed", c.allKilled)
 			t.Run("agent restarted", c.agentRestarted)
 		})
 	}
@@ -125,22 +126,6 @@ func (c *cluster) signals(t *testing.T) {
 	c.CLI(t, "job", "stop", "-purge", "signals")
 }
 
-// The plugin dies under a living agent: the task and its log go on.
-func (c *cluster) pluginKilled(t *testing.T) {
-	c.run(t, "signals.nomad.hcl")
-	a := c.until(t, "signals", "running")
-	c.untilLog(t, a, "ready")
-	before := c.container(t)
-	syscall.Kill(c.pluginPID(t), syscall.SIGKILL)
-	tick := lastTick(c.logs(t, a))
-	c.Eventually(t, 60*time.Second, "the log goes on", func() bool { return lastTick(c.logs(t, a)) > tick+25 })
-	if after := c.container(t); after != before {
-		t.Errorf("container %s became %s", before, after)
-	}
-	consecutive(t, c.logs(t, a))
-	c.stillObeys(t, a)
-}
-
 // The agent dies and comes back: the same container is followed.
 func (c *cluster) agentKilled(t *testing.T)    { c.agentAway(t, c.Kill) }
 func (c *cluster) agentRestarted(t *testing.T) { c.agentAway(t, c.Stop) }
@@ -162,6 +147,7 @@ func (c *cluster) agentAway(t *testing.T, away func(testing.TB)) {
 	if after := c.container(t); after != before {
 		t.Errorf("container %s became %s", before, after)
 	}
+	consecutive(t, c.logs(t, a))
 	c.stillObeys(t, a)
 }
 
@@ -196,16 +182,22 @@ func (c *cluster) pluginPID(t *testing.T) int {
 	return pid
 }
 
-// container is the id of the one agent container of this installation; "" when
-// there is none.
-func (c *cluster) container(t *testing.T) string {
+// instance is the id of this installation.
+func (c *cluster) instance(t *testing.T) string {
 	t.Helper()
 	id, err := os.ReadFile(filepath.Join(c.data, "instance"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return strings.TrimSpace(string(id))
+}
+
+// container is the id of the one agent container of this installation; "" when
+// there is none.
+func (c *cluster) container(t *testing.T) string {
+	t.Helper()
 	out, err := exec.Command("docker", "ps", "-q", "--no-trunc", "--filter", "label=wardyn.component=agent",
-		"--filter", "label=wardyn.instance="+strings.TrimSpace(string(id))).Output()
+		"--filter", "label=wardyn.instance="+c.instance(t)).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
 
@@ -98,25 +99,6 @@ func (l *eventLog) find(id, part string) *host.Event {
 	return nil
 }
 
-// daemons are the processes of an installation that outlive a plugin, of one
-// kind: "keeper" or "holder".
-func daemons(kind, instance string) []int {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	var out []int
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			continue // ended meanwhile
-		}
-		argv := strings.Split(string(b), "\x00")
-		if len(argv) > 3 && argv[1] == kind && strings.Contains(argv[3], "/"+instance+"/") {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
-			out = append(out, pid)
-		}
-	}
-	return out
-}
-
 // keeper is the installation's one keeper.
 func (r *rig) keeper(t *testing.T) int {
 	t.Helper()
@@ -124,7 +106,7 @@ func (r *rig) keeper(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := daemons("keeper", strings.TrimSpace(string(id)))
+	found := testenv.Daemons("keeper", strings.TrimSpace(string(id)))
 	if len(found) != 1 {
 		t.Fatalf("keepers: %v, want one", found)
 	}

@@ -143,7 +143,7 @@ func (r *rig) leftOnNode(id string) []string {
 		}
 	}
 	for _, kind := range []string{"keeper", "holder"} {
-		for _, pid := range daemons(kind, id) {
+		for _, pid := range testenv.Daemons(kind, id) {
 			out = append(out, fmt.Sprint(kind, " process ", pid))
 		}
 	}
