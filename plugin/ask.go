@@ -29,6 +29,9 @@ type ask struct {
 
 	Allow, Deny, Methods []string
 	AllowAll             bool
+	FirstUse             types.FirstUseMode
+	Intercept            []string
+	Inject               []injection
 
 	Labels  map[string]string
 	Binds   []bind
@@ -68,6 +71,7 @@ func readAsk(c TaskConfig, h HostConfig, f *faults) ask {
 	if c.Egress != nil {
 		a.readEgress(*c.Egress, h, f)
 	}
+	a.readInject(c.Inject, h, f)
 	a.readFiles(c, h, f)
 	a.readLimits(c, h, f)
 	a.readLabels(c, f)
@@ -180,12 +184,8 @@ func (a *ask) readEgress(c EgressConfig, h HostConfig, f *faults) {
 	if c.AllowAll && !h.AllowAllEgress {
 		f.add("egress.allow_all", true, "the operator does not allow it (plugin option allow_all_egress)", "list the hosts in egress.allow")
 	}
-	if m := types.FirstUseMode(c.FirstUse); m != "" && m != types.AlwaysDeny {
-		f.add("egress.first_use", c.FirstUse, "this version holds no requests for review", `remove the line, or write "always_deny"`)
-	}
-	if len(c.Intercept) > 0 {
-		f.add("egress.intercept", c.Intercept, "this version intercepts no TLS", "remove the line")
-	}
+	a.readReview(c.FirstUse, h, f)
+	a.readIntercept(c.Intercept, h, f)
 	a.readMethods(c.Methods, f)
 }
 

@@ -16,7 +16,6 @@ type refusal struct{ reason, instead string }
 var declined = map[string]refusal{
 	// Ours.
 	"record":    {"this version makes no recordings", "remove the line"},
-	"inject":    {"this version injects no credentials", "pass the credential in env or a template, where the task can read it"},
 	"repo":      {"this version clones no repositories", "clone in the task's own command"},
 	"setup":     {"this version has no setup step", "build it into the image, or run it in the task's own command"},
 	"home":      {"this version keeps no homes", "use a host volume with volume_mount"},

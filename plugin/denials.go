@@ -4,34 +4,21 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
-const (
-	// loudDenials are told one by one; clients keep ten events a task.
-	loudDenials = 3
-	// summaryAfter is how often the rest is told in one.
-	summaryAfter = 10 * time.Minute
-)
+// loudDenials are told one by one; clients keep ten events a task.
+const loudDenials = 3
 
 // denials tells of a run's refused requests without drowning everything else
 // that happens to the task.
-type denials struct {
-	tell  func(message string, about ...string)
-	after func(time.Duration, func()) (stop func() bool)
-
-	mu    sync.Mutex
-	told  int
-	quiet int    // refused since the last summary
-	last  string // the latest of them
-	stop  func() bool
-}
+type denials struct{ *rationed }
 
 func newDenials(tell func(string, ...string)) *denials {
-	return &denials{tell: tell, after: func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }}
+	return &denials{newRationed(loudDenials, tell, func(n int, last string) string {
+		return fmt.Sprintf("%d more requests refused, the latest to %s; nomad alloc exec ALLOC wardyn decisions shows them all", n, last)
+	})}
 }
 
 // hear takes one decision; only refusals are told.
@@ -40,33 +27,7 @@ func (d *denials) hear(log egress.DecisionLog) {
 		return
 	}
 	host := safeText(log.Request.Host + ":" + strconv.Itoa(log.Request.Port))
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.told < loudDenials {
-		d.told++
-		d.tell(denialText(host, log), "host", host, "rule", safeText(log.RuleSource))
-		return
-	}
-	d.quiet++
-	d.last = host
-	if d.stop == nil {
-		d.stop = d.after(summaryAfter, d.summarise)
-	}
-}
-
-// summarise tells how many were refused since the last time.
-func (d *denials) summarise() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stop != nil {
-		d.stop()
-		d.stop = nil
-	}
-	if d.quiet == 0 {
-		return
-	}
-	d.tell(fmt.Sprintf("%d more requests refused, the latest to %s; nomad alloc exec ALLOC wardyn decisions shows them all", d.quiet, d.last))
-	d.quiet = 0
+	d.say(host, denialText(host, log), "host", host, "rule", safeText(log.RuleSource))
 }
 
 func denialText(host string, log egress.DecisionLog) string {

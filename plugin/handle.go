@@ -47,6 +47,9 @@ type task struct {
 	stop context.CancelFunc
 
 	denials *denials
+	reviews *reviews
+	// credentials are what the task's sidecar may ask for.
+	credentials []control.Credential
 	// carried is closed when all of the task's output has been delivered.
 	carried chan struct{}
 
@@ -79,7 +82,10 @@ func outputOf(b *Backend, run uuid.UUID, stdout, stderr string) keeper.Task {
 
 // control is the task's run as the control plane knows it.
 func (t *task) control() control.Run {
-	return control.Run{ID: t.state.Run, FilesDir: t.records, OnDecision: t.denials.hear}
+	return control.Run{
+		ID: t.state.Run, FilesDir: t.records, OnDecision: t.denials.hear,
+		OnApproval: t.reviews.hear, Credentials: t.credentials,
+	}
 }
 
 // end records how the task ended. Only the first word counts.

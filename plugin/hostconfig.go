@@ -47,6 +47,8 @@ type HostConfig struct {
 	AllowSecretsDir bool
 	ExposeTokens    bool
 	Slots           int // 0 is the size of the subnet pool
+
+	EgressHost
 }
 
 // Offers reports whether the operator offers a class.
@@ -103,6 +105,7 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 		}
 	}
 	h.AllowCaps = allowCaps(f, c.AllowCaps)
+	h.EgressHost = egressHost(f, c.EgressPluginConfig)
 	sortFaults(f)
 	return h, f
 }

@@ -76,6 +76,7 @@ func TestOptionsOfAll(t *testing.T) {
 		Runtimes:     map[types.ConfinementClass]string{types.CC2: "runsc-kvm", types.CC3: "kata-qemu"},
 		CPUCapMillis: 4000, MaxMemoryMiB: 8192, MaxPids: 1024, Slots: 100,
 		AllowCaps: []string{"CHOWN", "SETUID"}, AllowSecretsDir: true, ExposeTokens: true,
+		EgressHost: EgressHost{Approvals: ApprovalsNode},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

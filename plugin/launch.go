@@ -113,7 +113,13 @@ func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig
 	}()
 	t := newTask(p.life, b, tc, stateOf(pl, ref))
 	undo.add(func(context.Context) error { t.stop(); return nil })
-	t.denials = newDenials(func(m string, about ...string) { p.events.emit(tc, m, about...) })
+	p.listen(t)
+	if err := checkSecrets(t.credentials); err != nil {
+		return nil, err
+	}
+	if err := trustOwnCA(&pl.Spec.Sandbox); err != nil {
+		return nil, err
+	}
 	dirs := taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}
 	if _, err := dirs.MakeOwn(); err != nil {
 		return nil, fmt.Errorf("%w: %w", runner.ErrDenied, err)
@@ -162,7 +168,8 @@ func stateOf(pl plan, ref string) state {
 		Version: stateVersion, Run: pl.Run, Ref: ref, Session: pl.Spec.SessionID,
 		Class: pl.Spec.Sandbox.ConfinementClass, Image: pl.Spec.Image, TTY: pl.Spec.Sandbox.Task.TTY,
 		Started: time.Now().UTC(), Allow: policy.AllowedDomains, Deny: policy.DeniedDomains,
-		Methods: policy.AllowedMethods, AllowAll: policy.AllowAllEgress,
+		Methods: policy.AllowedMethods, AllowAll: policy.AllowAllEgress, FirstUse: string(policy.FirstUseApproval),
+		Sources: pl.Sources,
 	}
 }
 

@@ -22,6 +22,8 @@ type Config struct {
 	AllowSecretsDir  bool               `codec:"allow_secrets_dir"`
 	ExposeTokens     bool               `codec:"expose_tokens"`
 	Slots            int64              `codec:"slots"`
+
+	EgressPluginConfig `codec:",squash"`
 }
 
 // ConfinementConfig is the plugin's confinement block.
@@ -34,7 +36,7 @@ type ConfinementConfig struct {
 // configSpec is the schema of the plugin block's config. Maps are of type any,
 // because a typed map refuses the spelling that agents' files use.
 func configSpec() *hclspec.Spec {
-	return hclspec.Object(map[string]*hclspec.Spec{
+	s := map[string]*hclspec.Spec{
 		"data_dir":           hclspec.Attr("data_dir", hclspec.String),
 		"endpoint":           hclspec.Attr("endpoint", hclspec.String),
 		"subnet_pool":        hclspec.Attr("subnet_pool", hclspec.String),
@@ -55,40 +57,43 @@ func configSpec() *hclspec.Spec {
 		"allow_secrets_dir": hclspec.Attr("allow_secrets_dir", hclspec.Bool),
 		"expose_tokens":     hclspec.Attr("expose_tokens", hclspec.Bool),
 		"slots":             hclspec.Attr("slots", hclspec.Number),
-	})
+	}
+	egressPluginSpec(s)
+	return hclspec.Object(s)
 }
 
 // TaskConfig is a task's config as its author wrote it. Options of type any
 // are written in several ways; see spelling.go.
 type TaskConfig struct {
-	Image          string        `codec:"image"`
-	Command        string        `codec:"command"`
-	Args           []string      `codec:"args"`
-	Entrypoint     any           `codec:"entrypoint"`
-	WorkDir        string        `codec:"work_dir"`
-	Hostname       string        `codec:"hostname"`
-	Idle           bool          `codec:"idle"`
-	TTY            bool          `codec:"tty"`
-	Interactive    bool          `codec:"interactive"`
-	Init           any           `codec:"init"`
-	Confinement    string        `codec:"confinement"`
-	Runtime        string        `codec:"runtime"`
-	Egress         *EgressConfig `codec:"egress"`
-	Labels         any           `codec:"labels"`
-	Volumes        []string      `codec:"volumes"`
-	MountSecrets   bool          `codec:"mount_secrets"`
-	ExposeTokens   bool          `codec:"expose_tokens"`
-	ReadonlyRootfs bool          `codec:"readonly_rootfs"`
-	PidsLimit      int64         `codec:"pids_limit"`
-	ShmSize        string        `codec:"shm_size"`
-	CPUHardLimit   bool          `codec:"cpu_hard_limit"`
-	CapAdd         []string      `codec:"cap_add"`
-	CapDrop        []string      `codec:"cap_drop"`
-	Ulimit         any           `codec:"ulimit"`
-	Sysctl         any           `codec:"sysctl"`
-	DNSServers     any           `codec:"dns_servers"`
-	DNSSearch      any           `codec:"dns_search_domains"`
-	DNSOptions     any           `codec:"dns_options"`
+	Image          string                  `codec:"image"`
+	Command        string                  `codec:"command"`
+	Args           []string                `codec:"args"`
+	Entrypoint     any                     `codec:"entrypoint"`
+	WorkDir        string                  `codec:"work_dir"`
+	Hostname       string                  `codec:"hostname"`
+	Idle           bool                    `codec:"idle"`
+	TTY            bool                    `codec:"tty"`
+	Interactive    bool                    `codec:"interactive"`
+	Init           any                     `codec:"init"`
+	Confinement    string                  `codec:"confinement"`
+	Runtime        string                  `codec:"runtime"`
+	Egress         *EgressConfig           `codec:"egress"`
+	Labels         any                     `codec:"labels"`
+	Volumes        []string                `codec:"volumes"`
+	MountSecrets   bool                    `codec:"mount_secrets"`
+	ExposeTokens   bool                    `codec:"expose_tokens"`
+	ReadonlyRootfs bool                    `codec:"readonly_rootfs"`
+	PidsLimit      int64                   `codec:"pids_limit"`
+	ShmSize        string                  `codec:"shm_size"`
+	CPUHardLimit   bool                    `codec:"cpu_hard_limit"`
+	CapAdd         []string                `codec:"cap_add"`
+	CapDrop        []string                `codec:"cap_drop"`
+	Ulimit         any                     `codec:"ulimit"`
+	Sysctl         any                     `codec:"sysctl"`
+	DNSServers     any                     `codec:"dns_servers"`
+	DNSSearch      any                     `codec:"dns_search_domains"`
+	DNSOptions     any                     `codec:"dns_options"`
+	Inject         map[string]InjectConfig `codec:"inject"`
 	// Declined holds every other option of the schema; see declined.go.
 	Declined map[string]any `codec:",remain"`
 }
@@ -118,6 +123,7 @@ func taskSpec() *hclspec.Spec {
 			"intercept": hclspec.Attr("intercept", hclspec.StringList),
 		})),
 	}
+	s["inject"] = injectSpec()
 	for typ, names := range map[string][]string{
 		hclspec.String:     {"image", "command", "work_dir", "hostname", "confinement", "runtime", "shm_size"},
 		hclspec.StringList: {"args", "volumes", "cap_add", "cap_drop"},

@@ -11,7 +11,7 @@ import (
 // is done.
 func (p *Plugin) adopt(b *Backend, tc *driverpb.TaskConfig, s state) {
 	t := newTask(p.life, b, tc, s)
-	t.denials = newDenials(func(m string, about ...string) { p.events.emit(tc, m, about...) })
+	p.listen(t)
 	p.tasks.put(t)
 	go func() {
 		p.serveAgain(b, t)

@@ -31,6 +31,9 @@ type state struct {
 	Deny     []string `json:"deny,omitempty"`
 	Methods  []string `json:"methods,omitempty"`
 	AllowAll bool     `json:"allow_all,omitempty"`
+	FirstUse string   `json:"first_use,omitempty"`
+	// Sources say where its secrets are; none is in here.
+	Sources []source `json:"sources,omitempty"`
 }
 
 func (s state) encode() ([]byte, error) { return json.Marshal(s) }

@@ -40,7 +40,9 @@ type plan struct {
 	Spec driver.Spec
 	// Stage[i] is to be bound at StageDir/i before the sandbox is created.
 	Stage []bind
-	Notes []string
+	// Sources say where the secrets are that its sidecar may ask for.
+	Sources []source
+	Notes   []string
 }
 
 // planTask judges and translates a task: everything that is wrong with it is
@@ -65,6 +67,7 @@ type judged struct {
 func judgeTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (judged, *faults) {
 	f := &faults{what: fmt.Sprintf("task %q", t.GetName())}
 	a := readAsk(c, h, f)
+	admitCredentials(t.GetNamespace(), t.GetJobId(), a, h, f)
 	g := readGiven(t, a, h, f)
 	return judged{ask: a, given: g, class: chooseClass(a.Class, h, fx, f)}, f
 }
@@ -103,6 +106,7 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 		a.note("The task's secrets folder holds files and is not mounted; mount_secrets = true mounts it, if the operator allows it (plugin option allow_secrets_dir)")
 	}
 	mounts, stage := mountsOf(t, a, g, class, fx)
+	sources := injectSources(run, a)
 	return plan{
 		Run: run,
 		Spec: driver.Spec{
@@ -113,7 +117,7 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 			Sandbox: runner.SandboxSpec{
 				RunID:            run,
 				ConfinementClass: class,
-				ProxyConfig:      runner.ProxyConfig{Policy: policy(a, class)},
+				ProxyConfig:      proxyConfig(a, class, h, sources),
 				Resources: runner.Resources{
 					CPUMillis: cpuCap(a, g, h, fx),
 					MemoryMiB: memoryCap(g, fx),
@@ -124,8 +128,18 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 				Task:        process(t, a, g, mounts, fx),
 			},
 		},
-		Stage: stage,
-		Notes: a.Notes,
+		Stage:   stage,
+		Sources: sources,
+		Notes:   a.Notes,
+	}
+}
+
+// proxyConfig is the sidecar's half, without what is made anew for each run.
+func proxyConfig(a ask, class types.ConfinementClass, h HostConfig, sources []source) runner.ProxyConfig {
+	return runner.ProxyConfig{
+		Policy:    policy(a, class),
+		Injection: grants(sources),
+		MITMHosts: slices.Compact(slices.Sorted(slices.Values(slices.Concat(h.Intercept, a.Intercept)))),
 	}
 }
 
@@ -134,7 +148,7 @@ func policy(a ask, class types.ConfinementClass) types.RunPolicySpec {
 		AllowedDomains:      a.Allow,
 		DeniedDomains:       a.Deny,
 		AllowAllEgress:      a.AllowAll,
-		FirstUseApproval:    types.AlwaysDeny,
+		FirstUseApproval:    a.FirstUse.Normalize(),
 		AllowedMethods:      a.Methods,
 		MinConfinementClass: class,
 	}

@@ -31,12 +31,25 @@ func node(h plugin.HostConfig, log *slog.Logger) func() egress.NodeConfig {
 		for _, a := range own {
 			n.Own = append(n.Own, a.String())
 		}
-		for _, path := range caBundles {
-			if b, err := os.ReadFile(path); err == nil {
-				n.CARoots = string(b)
-				break
-			}
-		}
+		n.CARoots = roots(h.CAFile, log)
 		return n
 	}
+}
+
+// roots are what upstream TLS is verified with: the operator's file, else the
+// first bundle there is.
+func roots(file string, log *slog.Logger) string {
+	if file != "" {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			log.Error("upstream TLS cannot be verified (plugin option ca_file)", "error", err)
+		}
+		return string(b)
+	}
+	for _, path := range caBundles {
+		if b, err := os.ReadFile(path); err == nil {
+			return string(b)
+		}
+	}
+	return ""
 }

@@ -44,7 +44,9 @@ func serve(ctx context.Context, control, file string, log *slog.Logger) error {
 	opts := proxy.Options{Config: src.config, Node: src.node, Sink: sink, Control: src.client, Mask: mask, Logger: log,
 		Quiet: func() { settle(log) }}
 	if src.local {
-		opts.ApprovalTrust = time.Second // asking costs little, and a revocation must bite at once
+		// Asking costs little; a revocation must bite at once, and so must a
+		// secret that was changed.
+		opts.ApprovalTrust, opts.CredentialTrust = time.Second, time.Second
 	}
 	srv, err := proxy.New(work, opts)
 	if err != nil {

@@ -43,7 +43,7 @@ func (r *run) expect() (egress.Endpoint, error) {
 	r.ready = ready
 	r.mu.Unlock()
 	r.keep.Lock()
-	r.last = "" // another sidecar, which has sent nothing yet
+	r.recent = recent{} // another sidecar, which has sent nothing yet
 	r.keep.Unlock()
 	return egress.Endpoint{Dir: filepath.Join(dir, folderName), Ready: ready}, nil
 }

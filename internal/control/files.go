@@ -81,6 +81,15 @@ func openFile(root *os.Root, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
+// replaceFile replaces a file of the folder in one step.
+func replaceFile(root *os.Root, name string, data []byte) error {
+	tmp := "." + name + ".new"
+	if err := root.WriteFile(tmp, data, 0o600); err != nil {
+		return err
+	}
+	return root.Rename(tmp, name)
+}
+
 // scan visits the records of a file from its start and returns where its last
 // whole line ends. Lines that are no records are passed over.
 func scan(f io.Reader, visit func(Record)) (end int64, err error) {

@@ -42,7 +42,7 @@ type journal struct {
 
 	// What the files held of this run when they were opened.
 	counts *counter
-	last   string
+	recent recent
 }
 
 // openJournal opens the files in dir, "" being none, and reads back what they
@@ -110,7 +110,7 @@ func (j *journal) take(seen func()) func(Record) {
 		if r.Seq > 0 {
 			l := unflatten(r)
 			l.Flow.Seq = r.FlowSeq
-			j.last = keyOf(l)
+			j.recent.add(keyOf(l))
 		}
 	}
 }
@@ -204,11 +204,7 @@ func (j *journal) finish() error {
 		return errors.Join(err, merr)
 	}
 	b = append(visible(b), '\n')
-	tmp := "." + summaryName + ".new"
-	if werr := j.dir.WriteFile(tmp, b, 0o600); werr != nil {
-		return errors.Join(err, werr)
-	}
-	return errors.Join(err, j.dir.Rename(tmp, summaryName))
+	return errors.Join(err, replaceFile(j.dir, summaryName, b))
 }
 
 // close lets go of the files; a nil journal has none.

@@ -23,8 +23,11 @@ type masker struct {
 	values [][]byte // as they stand inside a JSON string, longest first
 }
 
-func newMasker(secrets []string) masker {
-	var m masker
+func newMasker(secrets []string) masker { return masker{}.with(secrets...) }
+
+// with is a masker that hides more values; the one it is made of is unchanged.
+func (m masker) with(secrets ...string) masker {
+	m.values = slices.Clone(m.values)
 	for _, s := range secrets {
 		if len(s) < minSecret {
 			continue

@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -40,13 +39,15 @@ type run struct {
 	ready  chan struct{} // closed when the sidecar listens
 	owned  bool          // prepared
 
+	approvals approvals
+
 	// keep is held from a record's arrival until it is kept and heard.
 	keep    sync.Mutex
 	owner   Run
 	mask    masker
 	journal *journal // nil keeps no files
 	counts  *counter
-	last    string // key of the last record kept, to know it when it is sent again
+	recent  recent // the latest records kept, to know them when they are sent again
 }
 
 func newRun(o *Options, id uuid.UUID) *run {
@@ -61,12 +62,15 @@ func (r *run) adopt(owner Run) error {
 	if err != nil {
 		return err
 	}
+	if err := r.approvals.open(owner.FilesDir); err != nil {
+		return errors.Join(err, j.close())
+	}
 	if j != nil {
-		r.counts, r.last = j.counts, j.last
+		r.counts, r.recent = j.counts, j.recent
 	}
 	old := r.journal
 	r.owner, r.journal = owner, j
-	r.mask = newMasker(append(r.currentConfig().secrets(), owner.Secrets...))
+	r.mask = r.mask.with(append(r.currentConfig().secrets(), owner.known()...)...)
 	r.mu.Lock()
 	r.owned = true
 	r.mu.Unlock()
@@ -109,9 +113,9 @@ func (r *run) open(c config, resumed bool) (egress.Endpoint, error) {
 	r.config, r.ready = c, ready
 	r.mu.Unlock()
 	r.keep.Lock()
-	r.mask = newMasker(append(c.secrets(), r.owner.Secrets...))
+	r.mask = r.mask.with(append(c.secrets(), r.owner.known()...)...)
 	if !resumed {
-		r.last = "" // another sidecar, which has sent nothing yet
+		r.recent = recent{} // another sidecar, which has sent nothing yet
 	}
 	r.keep.Unlock()
 
@@ -159,7 +163,7 @@ func (r *run) detach() {
 	r.stop()
 	r.keep.Lock()
 	defer r.keep.Unlock()
-	if err := r.journal.close(); err != nil {
+	if err := errors.Join(r.journal.close(), r.approvals.close()); err != nil {
 		r.log.Warn("decision files not closed", "error", err)
 	}
 	r.journal, r.owner = nil, Run{}
@@ -202,7 +206,7 @@ func (r *run) record(l egress.DecisionLog) error {
 		return err
 	}
 	key := keyOf(l)
-	if key == r.last {
+	if r.recent.has(key) {
 		return nil
 	}
 	rec := flatten(l)
@@ -215,21 +219,11 @@ func (r *run) record(l egress.DecisionLog) error {
 		r.log.Info("egress decision of a run without files", "decision", rec.Decision, "code", rec.Code, "host", rec.Host)
 	}
 	r.counts.add(rec)
-	r.last = key
+	r.recent.add(key)
 	if r.owner.OnDecision != nil {
 		r.owner.OnDecision(l)
 	}
 	return nil
-}
-
-// keyOf tells one record from the next: a sidecar delivers in order and sends
-// again only what it has no answer for.
-func keyOf(l egress.DecisionLog) string {
-	f := l.Flow
-	if f == nil {
-		f = &egress.FlowDetail{}
-	}
-	return fmt.Sprintf("%d %s %s %d", f.Seq, f.FlowID, f.Kind, l.Request.Time.UnixNano())
 }
 
 func ignoreMissing(err error) error {

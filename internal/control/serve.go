@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
@@ -12,13 +13,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
 const (
 	maxHeader = 16 << 10
-	// maxBody bounds a request. A decision is a few hundred bytes.
+	// maxBody bounds a request.
 	maxBody = 64 << 10
+	// maxBatch bounds several decisions in one. One is a few hundred bytes, and
+	// at most the head of a request with some words around it.
+	maxBatch = 1 << 20
 	// maxDrain is how much of a longer one is read before the answer: a socket
 	// closed over unread bytes loses the answer too.
 	maxDrain = 8 << 20
@@ -26,15 +32,6 @@ const (
 	// run; the sidecar comes back half-way, which shows that both live.
 	tokenLife = time.Hour
 )
-
-// features are the paths of the protocol that this server does not have, each
-// with what it would be good for.
-var features = map[string]string{
-	egress.PathApprovals: "approvals",
-	egress.PathInjection: "credential injection",
-	egress.PathMint:      "credential minting",
-	egress.PathRecording: "brokered recordings",
-}
 
 func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
@@ -52,66 +49,99 @@ func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 type endpoint struct {
 	method string
 	open   bool // without a token: it is where the token comes from
-	serve  func(http.ResponseWriter, []byte)
+	inside bool // the sandbox may ask too
+	most   int  // bytes of body; 0 is maxBody
+	serve  func(http.ResponseWriter, query)
+}
+
+// query is a request as endpoints see it.
+type query struct {
+	id   uuid.UUID // from the path of those that have one
+	body []byte
+}
+
+// at is where an endpoint is: a path, and whether an id follows it.
+type at struct {
+	path string
+	byID bool
+}
+
+func (r *run) endpoints() map[at]endpoint {
+	return map[at]endpoint{
+		{egress.PathConfig, false}:    {method: http.MethodGet, open: true, serve: r.serveConfig},
+		{egress.PathReady, false}:     {method: http.MethodPost, serve: r.serveReady},
+		{egress.PathDecisions, false}: {method: http.MethodPost, most: maxBatch, serve: r.serveDecisions},
+		{egress.PathRenew, false}:     {method: http.MethodPost, serve: r.serveRenew},
+		{egress.PathInjection, true}:  {method: http.MethodGet, serve: r.serveInjection},
+		{egress.PathMint, false}:      {method: http.MethodPost, serve: r.serveMint},
+		{egress.PathApprovals, false}: {method: http.MethodPost, serve: r.serveRaise},
+		{egress.PathApprovals, true}:  {method: http.MethodGet, inside: true, serve: r.serveApproval},
+	}
+}
+
+// find looks a path up, with the id that may follow it.
+func find(all map[at]endpoint, path string) (endpoint, uuid.UUID, bool) {
+	if e, ok := all[at{path, false}]; ok {
+		return e, uuid.Nil, true
+	}
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return endpoint{}, uuid.Nil, false
+	}
+	e, ok := all[at{path[:i], true}]
+	id, err := uuid.Parse(path[i+1:])
+	return e, id, ok && err == nil
 }
 
 // handler routes a run's requests. Every answer but a configuration is JSON
 // with an "error", or nothing.
 func (r *run) handler() http.Handler {
-	paths := map[string]endpoint{
-		egress.PathConfig:    {http.MethodGet, true, r.serveConfig},
-		egress.PathReady:     {http.MethodPost, false, r.serveReady},
-		egress.PathDecisions: {http.MethodPost, false, r.serveDecision},
-		egress.PathRenew:     {http.MethodPost, false, r.serveRenew},
-	}
+	all := r.endpoints()
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		body, err := readBody(req)
+		e, id, ok := find(all, req.URL.Path)
+		most := maxBody
+		if ok && e.most > 0 {
+			most = e.most
+		}
+		body, err := readBody(req, most)
 		if err != nil {
 			refuse(w, http.StatusBadRequest, "the body ended early")
 			return
 		}
-		e, ok := paths[req.URL.Path]
 		if !(ok && e.open) && !r.authorised(req) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			refuse(w, http.StatusUnauthorized, "the run token is missing or another run's")
 			return
 		}
 		switch {
-		case ok && req.Method != e.method:
+		case req.URL.Path == egress.PathRecording || strings.HasPrefix(req.URL.Path, egress.PathRecording+"/"):
+			refuse(w, http.StatusNotImplemented, "sessions are recorded on the host side; the driver takes no recording from a sandbox")
+		case !ok:
+			refuse(w, http.StatusNotFound, "no such path")
+		case req.Method != e.method:
 			w.Header().Set("Allow", e.method)
 			refuse(w, http.StatusMethodNotAllowed, "want "+e.method)
-		case ok && len(body) > maxBody:
-			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a request has %d bytes at most", maxBody))
-		case ok:
-			e.serve(w, body)
-		case featureOf(req.URL.Path) != "":
-			refuse(w, http.StatusNotImplemented, featureOf(req.URL.Path)+" is not enabled on this node")
+		case len(body) > most:
+			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a request has %d bytes at most", most))
+		case req.Header.Get(egress.OnBehalf) != "" && !e.inside:
+			refuse(w, http.StatusForbidden, "a sandbox is never handed a credential; the proxy adds it to the requests it is for")
 		default:
-			refuse(w, http.StatusNotFound, "no such path")
+			e.serve(w, query{id, body})
 		}
 	})
 }
 
 // readBody reads a request to its end and keeps no more of it than shows that
 // it is too long.
-func readBody(req *http.Request) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(req.Body, maxBody+1))
-	if err == nil && len(b) > maxBody {
+func readBody(req *http.Request, most int) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(req.Body, int64(most)+1))
+	if err == nil && len(b) > most {
 		_, err = io.CopyN(io.Discard, req.Body, maxDrain)
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return b, err
-}
-
-func featureOf(path string) string {
-	for p, f := range features {
-		if path == p || strings.HasPrefix(path, p+"/") {
-			return f
-		}
-	}
-	return ""
 }
 
 // authorised compares digests, which takes the same time whatever was sent.
@@ -122,14 +152,14 @@ func (r *run) authorised(req *http.Request) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && ok && want != ""
 }
 
-func (r *run) serveConfig(w http.ResponseWriter, _ []byte) {
+func (r *run) serveConfig(w http.ResponseWriter, _ query) {
 	c := r.currentConfig()
 	node := r.opts.Node()
-	node.Listen = c.listen.String()
+	node.Listen, node.DecisionBatch = c.listen.String(), batch
 	answer(w, egress.SidecarConfig{Proxy: c.raw, Node: node})
 }
 
-func (r *run) serveReady(w http.ResponseWriter, _ []byte) {
+func (r *run) serveReady(w http.ResponseWriter, _ query) {
 	if err := r.markReady(); err != nil {
 		r.log.Error("sidecar readiness not remembered", "error", err)
 		refuse(w, http.StatusInternalServerError, "not remembered; try again")
@@ -138,31 +168,50 @@ func (r *run) serveReady(w http.ResponseWriter, _ []byte) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (r *run) serveRenew(w http.ResponseWriter, _ []byte) {
+func (r *run) serveRenew(w http.ResponseWriter, _ query) {
 	answer(w, map[string]string{
 		"token":      r.currentConfig().parsed.RunToken,
 		"expires_at": time.Now().Add(tokenLife).UTC().Format(time.RFC3339),
 	})
 }
 
-// serveDecision acknowledges a record once it is kept. What can never be kept
-// is refused for good; anything else the sidecar sends again.
-func (r *run) serveDecision(w http.ResponseWriter, body []byte) {
-	var l egress.DecisionLog
-	if err := json.Unmarshal(body, &l); err != nil {
-		refuse(w, http.StatusBadRequest, "not a decision record: "+err.Error())
-		return
-	}
-	if err := r.judge(l); err != nil {
-		refuse(w, http.StatusUnprocessableEntity, err.Error())
-		return
-	}
-	if err := r.record(l); err != nil {
-		r.log.Error("decision not recorded; the sidecar will send it again", "error", err)
-		refuse(w, http.StatusInsufficientStorage, "not recorded; try again")
-		return
+// serveDecisions takes records, one a line, and acknowledges them once all are
+// kept; a sidecar sends all of them again otherwise. What can never be kept is
+// refused for good where it comes alone, and counted as lost among others.
+func (r *run) serveDecisions(w http.ResponseWriter, q query) {
+	lines := bytes.Split(bytes.TrimSpace(q.body), []byte("\n"))
+	for _, b := range lines {
+		l, status, bad := r.readDecision(b)
+		if bad != nil && len(lines) == 1 {
+			refuse(w, status, bad.Error())
+			return
+		}
+		if bad != nil {
+			r.log.Error("a sidecar's record is refused", "error", bad)
+			l = lostOne(r.id)
+		}
+		if err := r.record(l); err != nil {
+			r.log.Error("decision not recorded; the sidecar will send it again", "error", err)
+			refuse(w, http.StatusInsufficientStorage, "not recorded; try again")
+			return
+		}
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+func (r *run) readDecision(b []byte) (l egress.DecisionLog, status int, err error) {
+	if err := json.Unmarshal(b, &l); err != nil {
+		return l, http.StatusBadRequest, fmt.Errorf("not a decision record: %w", err)
+	}
+	return l, http.StatusUnprocessableEntity, r.judge(l)
+}
+
+// lostOne is the record of one that is lost.
+func lostOne(run uuid.UUID) egress.DecisionLog {
+	return egress.DecisionLog{
+		Request: egress.Request{RunID: run, Time: time.Now().UTC()}, Decision: egress.Deny, RuleSource: droppedSource + "1",
+		Flow: &egress.FlowDetail{Kind: kindGap},
+	}
 }
 
 // judge refuses records that are no decision of this run.

@@ -47,6 +47,11 @@ type Run struct {
 	OnDecision func(egress.DecisionLog)
 	// Secrets are values to mask beside those of the configuration.
 	Secrets []string
+	// Credentials are what the run's sidecar may ask for.
+	Credentials []Credential
+	// OnApproval hears of each approval that was raised, and of each that was
+	// decided. The same holds as for OnDecision. nil hears nothing.
+	OnApproval func(Approval)
 }
 
 // Server serves the control sockets of a node's runs. It is safe for

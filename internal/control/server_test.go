@@ -106,7 +106,7 @@ func TestTokenOnEverythingButTheConfiguration(t *testing.T) {
 	b.open(t, other, "", nil)
 	paths := map[string]string{
 		egress.PathReady: "POST", egress.PathDecisions: "POST", egress.PathRenew: "POST",
-		egress.PathApprovals: "POST", egress.PathInjection + "/x": "GET", egress.PathMint: "POST",
+		egress.PathApprovals: "POST", egress.PathInjection + "/" + uuid.NewString(): "GET", egress.PathMint: "POST",
 		egress.PathRecording + "/x": "PUT", "/": "GET", "/nowhere": "GET",
 	}
 	for path, method := range paths {
@@ -154,7 +154,7 @@ func TestP62Renewal(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotEnabledSaysSo(t *testing.T) {
+func TestWhatIsNotThereSaysSo(t *testing.T) {
 	b, id := newBench(t), uuid.New()
 	e := b.open(t, id, "", nil)
 	for _, c := range []struct {
@@ -162,11 +162,12 @@ func TestWhatIsNotEnabledSaysSo(t *testing.T) {
 		status             int
 		want               string
 	}{
-		{"POST", egress.PathApprovals, "{}", 501, "approvals is not enabled"},
-		{"GET", egress.PathApprovals + "/" + id.String(), "", 501, "approvals is not enabled"},
-		{"GET", egress.PathInjection + "/" + id.String(), "", 501, "credential injection is not enabled"},
-		{"POST", egress.PathMint, "{}", 501, "credential minting is not enabled"},
-		{"PUT", egress.PathRecording + "/" + id.String(), strings.Repeat("x", 1<<20), 501, "brokered recordings is not enabled"},
+		{"GET", egress.PathApprovals + "/" + id.String(), "", 404, "no such approval"},
+		{"GET", egress.PathApprovals + "/x", "", 404, "no such path"},
+		{"GET", egress.PathInjection + "/" + id.String(), "", 404, "no such grant"},
+		{"GET", egress.PathInjection, "", 404, "no such path"},
+		{"POST", egress.PathMint, "{}", 404, "no such grant"},
+		{"PUT", egress.PathRecording + "/" + id.String(), strings.Repeat("x", 1<<20), 501, "recorded on the host side"},
 		{"GET", "/api/v1/internal/approvalsx", "", 404, "no such path"},
 		{"GET", "/api/v1/internal/config/..", "", 404, "no such path"},
 		{"POST", egress.PathConfig, "{}", 405, "want GET"},
@@ -182,7 +183,7 @@ func TestWhatIsNotEnabledSaysSo(t *testing.T) {
 func TestLimits(t *testing.T) {
 	b, id := newBench(t), uuid.New()
 	e := b.open(t, id, "", nil)
-	if status, _ := request(t, e, "POST", egress.PathDecisions, "Bearer "+tokenOf(id), `{"cause":"`+strings.Repeat("x", maxBody)+`"}`); status != 413 {
+	if status, _ := request(t, e, "POST", egress.PathDecisions, "Bearer "+tokenOf(id), `{"cause":"`+strings.Repeat("x", maxBatch)+`"}`); status != 413 {
 		t.Errorf("a record too big: %d", status)
 	}
 	if status, _ := request(t, e, "PUT", egress.PathRecording+"/x", "Bearer "+tokenOf(id), strings.Repeat("x", maxDrain)); status != 501 {

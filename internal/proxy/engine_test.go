@@ -126,8 +126,15 @@ type rotating struct {
 	n     int
 	life  time.Duration
 	fail  bool
+	err   error
 	value string
 	host  string
+}
+
+func (r *rotating) set(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
 }
 
 func (r *rotating) Injection(context.Context, uuid.UUID) (egress.ResolvedInjection, error) {
@@ -135,6 +142,9 @@ func (r *rotating) Injection(context.Context, uuid.UUID) (egress.ResolvedInjecti
 	defer r.mu.Unlock()
 	if r.fail {
 		return egress.ResolvedInjection{}, errors.New("away")
+	}
+	if r.err != nil {
+		return egress.ResolvedInjection{}, r.err
 	}
 	r.n++
 	value := r.value
@@ -200,6 +210,34 @@ func TestE104FailedRenewalFailsClosed(t *testing.T) {
 		if cred, err := s.credentialFor(t.Context(), egress.Authority{Host: h, Port: 443}); (err == nil) != ok || ok && cred.value != "credential-1" {
 			t.Errorf("life %v: %+v, %v", life, cred, err)
 		}
+	}
+}
+
+// refusal is an answer of the control plane, which says no.
+type refusal4xx struct{}
+
+func (refusal4xx) Error() string { return "no such credential now" }
+func (refusal4xx) Refused() bool { return true }
+
+func TestCredentialsAreLookedAtAgain(t *testing.T) {
+	h, _ := egress.ParseHost("api.test")
+	at := egress.Authority{Host: h, Port: 443}
+	r := &rotating{}
+	s, err := injectServer(t, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.o.CredentialTrust = time.Nanosecond
+	if cred, err := s.credentialFor(t.Context(), at); err != nil || cred.value != "credential-2" {
+		t.Errorf("a changed secret: %+v, %v", cred, err)
+	}
+	r.set(errors.New("connection refused"))
+	if cred, err := s.credentialFor(t.Context(), at); err != nil || cred.value != "credential-2" {
+		t.Errorf("while the driver restarts: %+v, %v", cred, err)
+	}
+	r.set(refusal4xx{})
+	if cred, err := s.credentialFor(t.Context(), at); err == nil {
+		t.Errorf("a secret that is gone is sent: %+v", cred)
 	}
 }
 

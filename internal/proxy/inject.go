@@ -28,8 +28,21 @@ type credentials struct {
 type resolved struct {
 	grant   egress.InjectionGrant
 	current credential
+	checked time.Time
 	expires time.Time // zero: never
 }
+
+// stale reports whether a value is to be resolved again: it is near its end,
+// or was looked at longer ago than it is trusted.
+func (r *resolved) stale(trust time.Duration) bool {
+	if trust > 0 && time.Since(r.checked) >= trust {
+		return true
+	}
+	return !r.expires.IsZero() && time.Until(r.expires) <= renewBefore
+}
+
+// errUnavailable: the control plane could not say what the value is now.
+var errUnavailable = errors.New("the control plane did not answer")
 
 // resolveCredentials resolves every grant once. One that fails fails the start:
 // a run without its credential would only confuse.
@@ -54,7 +67,11 @@ func (s *Server) resolveOne(ctx context.Context, h egress.Host, g egress.Injecti
 	}
 	got, err := s.o.Control.Injection(ctx, g.GrantID)
 	if err != nil {
-		return err
+		var answered interface{ Refused() bool }
+		if errors.As(err, &answered) && answered.Refused() {
+			return err
+		}
+		return fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	header := got.Header
 	if header == "" {
@@ -73,7 +90,7 @@ func (s *Server) resolveOne(ctx context.Context, h egress.Host, g egress.Injecti
 	if i := strings.LastIndexByte(got.Value, ' '); i >= 0 {
 		s.o.Mask.Add(got.Value[i+1:])
 	}
-	r := &resolved{grant: g, current: newCredential(header, got.Value)}
+	r := &resolved{grant: g, current: newCredential(header, got.Value), checked: time.Now()}
 	if got.ExpiresAt > 0 {
 		r.expires = time.UnixMilli(got.ExpiresAt)
 	}
@@ -102,8 +119,9 @@ func checkValue(header, value string) error {
 }
 
 // credentialFor returns what to inject into a request to a, or nil. A value
-// near its end is renewed; one past its end that cannot be renewed is an error,
-// for nothing is sent without its credential.
+// that is not trusted any more is resolved again. While the control plane cannot
+// be asked the last value serves until its end; when there is none any more the
+// request fails, for nothing is sent without its credential.
 func (s *Server) credentialFor(ctx context.Context, a egress.Authority) (*credential, error) {
 	if !s.policy.InjectsAt(a) {
 		return nil, nil
@@ -112,18 +130,18 @@ func (s *Server) credentialFor(ctx context.Context, a egress.Authority) (*creden
 	if r == nil {
 		return nil, errors.New("the credential was never resolved")
 	}
-	if r.expires.IsZero() || time.Until(r.expires) > renewBefore {
+	if !r.stale(s.o.CredentialTrust) {
 		return &r.current, nil
 	}
 	_, err, _ := s.creds.group.Do(a.Host.String(), func() (any, error) {
-		return nil, s.resolveOne(ctx, a.Host, r.grant)
+		return nil, s.resolveOne(context.WithoutCancel(ctx), a.Host, r.grant)
 	})
 	if err == nil {
 		r = s.creds.get(a.Host)
 		return &r.current, nil
 	}
 	s.log.Warn("credential not renewed", "host", a.Host.String(), "error", err)
-	if time.Now().Before(r.expires) {
+	if errors.Is(err, errUnavailable) && (r.expires.IsZero() || time.Now().Before(r.expires)) {
 		return &r.current, nil
 	}
 	return nil, err

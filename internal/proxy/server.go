@@ -67,6 +67,9 @@ type Options struct {
 	// ApprovalTrust is how long an approval holds before it is read again; 0
 	// means a minute.
 	ApprovalTrust time.Duration
+	// CredentialTrust is how long a value is injected before it is resolved
+	// again; 0 is until shortly before its end.
+	CredentialTrust time.Duration
 	// Quiet is called when the last connection has been gone for a while, to
 	// give memory back; nil for nothing.
 	Quiet func()

@@ -8,6 +8,7 @@ func runInit(args []string) int {
 	if err != nil {
 		return fail(exitUsage, "%v", err)
 	}
+	placeCA()
 	if a.idle {
 		return idle(s)
 	}

@@ -79,16 +79,20 @@ func openBase(path string) (*os.File, error) {
 }
 
 func openBeneath(root *os.File, rel string) (*os.File, error) {
-	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve}
+	fd, err := openat2(root, rel, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), rel), nil
+}
+
+// openat2 looks up again when the tree changed under it.
+func openat2(root *os.File, rel string, how *unix.OpenHow) (int, error) {
 	for {
 		fd, err := unix.Openat2(int(root.Fd()), rel, how)
-		switch {
-		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
-			continue // the tree changed under the look-up
-		case err != nil:
-			return nil, err
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			return fd, err
 		}
-		return os.NewFile(uintptr(fd), rel), nil
 	}
 }
 

@@ -20,22 +20,7 @@ import (
 // address and port.
 func Upstream(t testing.TB, egressPool string) netip.AddrPort {
 	t.Helper()
-	pool := netip.MustParsePrefix(egressPool)
-	gateway := pool.Masked().Addr().Next()
-	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		var serr error
-		err := c.Control(func(fd uintptr) {
-			serr = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_FREEBIND, 1)
-		})
-		if err != nil {
-			return err
-		}
-		return serr
-	}}
-	l, err := lc.Listen(t.Context(), "tcp4", netip.AddrPortFrom(gateway, 8080).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := Listen(t, egressPool, 8080)
 	s := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,5 +33,28 @@ func Upstream(t testing.TB, egressPool string) netip.AddrPort {
 		defer cancel()
 		s.Shutdown(ctx)
 	})
-	return netip.AddrPortFrom(gateway, 8080)
+	return l.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// Listen listens on a port of the gateway address of an egress pool, which need
+// not exist yet: sidecars reach it there as a host of the node's surroundings.
+func Listen(t testing.TB, egressPool string, port uint16) net.Listener {
+	t.Helper()
+	gateway := netip.MustParsePrefix(egressPool).Masked().Addr().Next()
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var serr error
+		err := c.Control(func(fd uintptr) {
+			serr = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_FREEBIND, 1)
+		})
+		if err != nil {
+			return err
+		}
+		return serr
+	}}
+	l, err := lc.Listen(t.Context(), "tcp4", netip.AddrPortFrom(gateway, port).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
 }

@@ -38,7 +38,7 @@ var callerEnv = []string{
 // sandboxEnv is the agent's environment, sorted, so that one spec always gives
 // one configuration. The image's own variables stay underneath; the proxy's
 // win over both.
-func sandboxEnv(run uuid.UUID, caller map[string]string, networked bool) []string {
+func sandboxEnv(run uuid.UUID, caller map[string]string, networked bool, ca string) []string {
 	env := maps.Clone(caller)
 	if env == nil {
 		env = make(map[string]string)
@@ -52,12 +52,33 @@ func sandboxEnv(run uuid.UUID, caller map[string]string, networked bool) []strin
 		}
 		env["NO_PROXY"], env["no_proxy"] = noProxy, noProxy
 	}
+	if networked && ca != "" {
+		for k, v := range caEnv(ca) {
+			if _, own := caller[k]; !own || isReservedEnv(k) {
+				env[k] = v
+			}
+		}
+	}
 	out := make([]string, 0, len(env))
 	for k, v := range env {
 		out = append(out, k+"="+v)
 	}
 	slices.Sort(out)
 	return out
+}
+
+// caEnv points programs to the run's own CA, whose files the sandbox's init
+// writes. Variables that replace a trust store name the image's roots with the
+// CA behind them, those that add to one the CA alone.
+func caEnv(ca string) map[string]string {
+	env := map[string]string{"WARDYN_MITM_CA_PEM": ca, "NODE_EXTRA_CA_CERTS": "/tmp/wardyn/mitm-ca.pem"}
+	for _, k := range []string{
+		"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT",
+		"AWS_CA_BUNDLE", "CARGO_HTTP_CAINFO", "DENO_CERT",
+	} {
+		env[k] = "/tmp/wardyn/ca-bundle.pem"
+	}
+	return env
 }
 
 // checkEnv refuses what cannot be an environment, and reserved names that

@@ -232,7 +232,7 @@ func nonZero(t reflect.Type) reflect.Value {
 
 // R17: equal specs give equal requests, whatever order maps are read in.
 func TestR17EnvIsSorted(t *testing.T) {
-	env := sandboxEnv(goldenRun, map[string]string{"Z": "1", "A": "2", "M": "3"}, true)
+	env := sandboxEnv(goldenRun, map[string]string{"Z": "1", "A": "2", "M": "3"}, true, "")
 	if !slices.IsSorted(env) {
 		t.Errorf("not sorted: %q", env)
 	}

@@ -73,7 +73,7 @@ func agentConfig(in agentInput) (containerConfig, error) {
 		AttachStdin:  t.Stdin,
 		OpenStdin:    t.Stdin,
 		Tty:          t.TTY,
-		Env:          sandboxEnv(in.Spec.RunID, in.Spec.Env, in.Net != nil),
+		Env:          sandboxEnv(in.Spec.RunID, in.Spec.Env, in.Net != nil, in.Spec.ProxyConfig.MITMCACertPEM),
 		Image:        in.Image.ID,
 		// Always set, or the image's entrypoint would swallow the command.
 		Entrypoint:  argv[:1],

@@ -133,7 +133,7 @@ func TestDefaultsStayBelowMaxima(t *testing.T) {
 
 // T53, K27: both spellings of the proxy variables, and they win.
 func TestT53ProxyVariablesWin(t *testing.T) {
-	env := sandboxEnv(goldenRun, map[string]string{"http_proxy": "http://x", "NO_PROXY": "*", "WARDYN_RUN_ID": "forged"}, true)
+	env := sandboxEnv(goldenRun, map[string]string{"http_proxy": "http://x", "NO_PROXY": "*", "WARDYN_RUN_ID": "forged"}, true, "")
 	for _, want := range []string{
 		"HTTP_PROXY=" + proxyURL, "HTTPS_PROXY=" + proxyURL, "http_proxy=" + proxyURL, "https_proxy=" + proxyURL,
 		"NO_PROXY=localhost,127.0.0.1,::1,[::1],wardyn-proxy,host.docker.internal",

@@ -18,6 +18,10 @@ const (
 	PathRecording = "/api/v1/internal/recordings"
 )
 
+// OnBehalf is the header of requests that a sidecar carries for the sandbox
+// itself, so that the control plane can tell them from the sidecar's own.
+const OnBehalf = "X-Wardyn-On-Behalf"
+
 // LocalControlURL is the control plane of a sidecar that is served by the
 // plugin itself: a unix socket mounted into it.
 const LocalControlURL = "unix:///run/wardyn/control.sock"

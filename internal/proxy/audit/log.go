@@ -195,7 +195,7 @@ func (l *Log) next() (d delivery, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.queue) > 0 {
-		d.records = min(len(l.queue), l.o.Batch)
+		d.records = l.fitting()
 		d.body = bytes.Join(l.queue[:d.records], []byte("\n"))
 		return d, l.closed
 	}
@@ -206,6 +206,21 @@ func (l *Log) next() (d delivery, closed bool) {
 		}
 	}
 	return d, l.closed
+}
+
+// maxPost bounds the bytes of one post of several records.
+const maxPost = 256 << 10
+
+// fitting is how many records of the queue go into one post; l.mu is held.
+func (l *Log) fitting() int {
+	n, size := 1, len(l.queue[0])
+	for n < min(len(l.queue), l.o.Batch) {
+		if size += len(l.queue[n]) + 1; size > maxPost {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 func (l *Log) gapRecord(n uint64) egress.DecisionLog {

@@ -92,13 +92,21 @@ func (c *Client) bearer() string {
 // StatusError is an answer that is not a success.
 type StatusError struct{ Status int }
 
+// Refused reports whether the control plane understood and said no, which
+// asking again at once does not change.
+func (e *StatusError) Refused() bool { return e.Status >= 400 && e.Status <= 499 }
+
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("control plane answered %d %s", e.Status, http.StatusText(e.Status))
 }
 
-// Do sends one request below the base URL with the run token. The caller
-// closes the answer's body.
+// Do carries one request of the sandbox's own below the base URL, with the run
+// token. The caller closes the answer's body.
 func (c *Client) Do(ctx context.Context, method, path string, body io.Reader, contentType string, length int64) (*http.Response, error) {
+	return c.send(ctx, method, path, body, contentType, length, "sandbox")
+}
+
+func (c *Client) send(ctx context.Context, method, path string, body io.Reader, contentType string, length int64, onBehalf string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
@@ -106,6 +114,9 @@ func (c *Client) Do(ctx context.Context, method, path string, body io.Reader, co
 	if body != nil {
 		req.ContentLength = length
 		req.Header.Set("Content-Type", contentType)
+	}
+	if onBehalf != "" {
+		req.Header.Set(egress.OnBehalf, onBehalf)
 	}
 	if t := c.bearer(); t != "" {
 		req.Header.Set("Authorization", "Bearer "+t)
@@ -123,7 +134,7 @@ func (c *Client) call(ctx context.Context, method, path string, in []byte, out a
 	if in != nil {
 		body = bytes.NewReader(in)
 	}
-	resp, err := c.Do(ctx, method, path, body, "application/json", int64(len(in)))
+	resp, err := c.send(ctx, method, path, body, "application/json", int64(len(in)), "")
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,256 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/controlplane"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// openReview opens a run whose policy raises approvals.
+func (b *bench) openReview(t *testing.T, id uuid.UUID, files string, told func(Approval)) *controlplane.Client {
+	t.Helper()
+	if err := b.Prepare(Run{ID: id, FilesDir: files, OnApproval: told}); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := runner.BuildProxyConfig(id, runner.ProxyConfig{
+		RunToken: tokenOf(id), ControlPlaneURL: egress.LocalControlURL,
+		Policy: types.RunPolicySpec{FirstUseApproval: types.WaitForReview},
+	}, runner.ProxyListenPort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := b.Open(t.Context(), id, raw, listenAddr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sidecar(t, e, tokenOf(id))
+}
+
+func raise(t *testing.T, c *controlplane.Client, id uuid.UUID, host string, port int) egress.ApprovalRequest {
+	t.Helper()
+	a, err := c.Raise(t.Context(), id, egress.ApprovalScope{Host: host, Port: port, Mode: types.WaitForReview})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func state(t *testing.T, c *controlplane.Client, id uuid.UUID) egress.ApprovalState {
+	t.Helper()
+	a, err := c.Approval(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.State
+}
+
+func approve(scope Scope, d time.Duration) Ruling {
+	return Ruling{To: egress.ApprovalApproved, Scope: scope, For: d, By: "the test", Note: "looks fine"}
+}
+
+var deny = Ruling{To: egress.ApprovalDenied, By: "the test"}
+
+func TestK34ApprovalsAreForOneHostAndPort(t *testing.T) {
+	b, id := newBench(t), uuid.New()
+	var told []Approval
+	c := b.openReview(t, id, filesDir(t), func(a Approval) { told = append(told, a) })
+	first := raise(t, c, id, "New.Example.", 443)
+	if first.State != egress.ApprovalPending || first.RunID != id || first.Kind != "egress_domain" {
+		t.Errorf("raised %+v", first)
+	}
+	if again := raise(t, c, id, "new.example", 443); again.ID != first.ID {
+		t.Error("one host and port was raised twice")
+	}
+	other := raise(t, c, id, "new.example", 8443)
+	if other.ID == first.ID {
+		t.Error("G9: another port is covered")
+	}
+	if _, err := b.Decide(id, first.ID.String()[:8], approve("", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(t, c, first.ID); got != egress.ApprovalApproved {
+		t.Errorf("approved: %s", got)
+	}
+	if got := state(t, c, other.ID); got != egress.ApprovalPending {
+		t.Errorf("the other port: %s", got)
+	}
+	if _, err := b.Decide(id, "new.example:8443", deny); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(t, c, other.ID); got != egress.ApprovalDenied {
+		t.Errorf("denied: %s", got)
+	}
+	if len(told) != 4 || told[0].Host != "new.example" || told[2].State != egress.ApprovalApproved || told[2].DecidedBy != "the test" {
+		t.Errorf("told %+v", told)
+	}
+	if _, err := b.Decide(id, first.ID.String(), deny); err != nil { // taken back
+		t.Fatal(err)
+	}
+	if got := state(t, c, first.ID); got != egress.ApprovalDenied {
+		t.Errorf("revoked: %s", got)
+	}
+	if last := told[len(told)-1]; !last.Revoked {
+		t.Errorf("told %+v", last)
+	}
+}
+
+func TestK34WhatCannotBeDecided(t *testing.T) {
+	b, id, stranger := newBench(t), uuid.New(), uuid.New()
+	c := b.openReview(t, id, "", nil)
+	a := raise(t, c, id, "new.example", 443)
+	b.openReview(t, stranger, "", nil)
+	for name, try := range map[string]func() error{
+		"another run's":    func() error { _, err := b.Decide(stranger, a.ID.String(), approve("", 0)); return err },
+		"an unknown run's": func() error { _, err := b.Decide(uuid.New(), a.ID.String(), approve("", 0)); return err },
+		"too short":        func() error { _, err := b.Decide(id, a.ID.String()[:3], approve("", 0)); return err },
+		"an odd scope":     func() error { _, err := b.Decide(id, a.ID.String(), approve("world", 0)); return err },
+		"no ruling":        func() error { _, err := b.Decide(id, a.ID.String(), Ruling{}); return err },
+	} {
+		if try() == nil {
+			t.Errorf("%s: decided", name)
+		}
+	}
+	if _, err := b.Decide(id, a.ID.String(), deny); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Decide(id, a.ID.String(), approve("", 0)); !errors.Is(err, ErrDecided) {
+		t.Errorf("a denial is not final: %v", err)
+	}
+	for name, in := range map[string]string{
+		"another run's": `{"run_id":"` + stranger.String() + `","kind":"egress_domain","requested_scope":{"host":"a.example","port":443}}`,
+		"another kind":  `{"kind":"credential","requested_scope":{"host":"a.example","port":443}}`,
+		"no host":       `{"kind":"egress_domain","requested_scope":{"port":443}}`,
+		"no port":       `{"kind":"egress_domain","requested_scope":{"host":"a.example"}}`,
+	} {
+		resp, err := c.Do(t.Context(), "POST", egress.PathApprovals, strings.NewReader(in), "application/json", int64(len(in)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode/100 == 2 {
+			t.Errorf("%s: raised", name)
+		}
+	}
+}
+
+// A run whose policy asks nobody raises nothing, whatever its sidecar says.
+func TestK34PolicyWithoutReview(t *testing.T) {
+	b, id := newBench(t), uuid.New()
+	c := sidecar(t, b.open(t, id, "", nil), tokenOf(id))
+	if _, err := c.Raise(t.Context(), id, egress.ApprovalScope{Host: "a.example", Port: 443, Mode: types.WaitForReview}); err == nil {
+		t.Error("raised")
+	}
+}
+
+func TestK34ScopesOverAttemptsAndRestarts(t *testing.T) {
+	b, first, second, files := newBench(t), uuid.New(), uuid.New(), filesDir(t)
+	c := b.openReview(t, first, files, nil)
+	kept, lost := raise(t, c, first, "kept.example", 443), raise(t, c, first, "attempt.example", 443)
+	open := raise(t, c, first, "open.example", 443)
+	for id, scope := range map[uuid.UUID]Scope{kept.ID: ScopeSession, lost.ID: ScopeAttempt} {
+		if _, err := b.Decide(first, id.String(), approve(scope, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.restart(t)
+	if _, err := b.Resume(t.Context(), Run{ID: first, FilesDir: files}); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[uuid.UUID]egress.ApprovalState{kept.ID: "APPROVED", lost.ID: "APPROVED", open.ID: "PENDING"} {
+		if got := state(t, c, id); got != want {
+			t.Errorf("after a restart: %s, want %s", got, want)
+		}
+	}
+	if err := errors.Join(b.Forget(first), b.dir.RemoveRunDir(first)); err != nil {
+		t.Fatal(err)
+	}
+	c = b.openReview(t, second, files, nil) // the task is restarted
+	if got := raise(t, c, second, "kept.example", 443); got.ID != kept.ID || got.State != egress.ApprovalApproved || got.RunID != second {
+		t.Errorf("scope session: %+v", got)
+	}
+	if got := raise(t, c, second, "attempt.example", 443); got.ID == lost.ID || got.State != egress.ApprovalPending {
+		t.Errorf("scope attempt: %+v", got)
+	}
+	fi, err := os.Stat(filepath.Join(files, approvalsName))
+	if err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("the file: %v, %v", fi, err)
+	}
+}
+
+func TestK34Expiry(t *testing.T) {
+	b, id, files := newBench(t), uuid.New(), filesDir(t)
+	c := b.openReview(t, id, files, nil)
+	short, stale := raise(t, c, id, "short.example", 443), raise(t, c, id, "stale.example", 443)
+	if _, err := b.Decide(id, short.ID.String(), approve("", time.Nanosecond)); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(t, c, short.ID); got != egress.ApprovalExpired {
+		t.Errorf("past its end: %s", got)
+	}
+	if again := raise(t, c, id, "short.example", 443); again.ID == short.ID || again.State != egress.ApprovalPending {
+		t.Errorf("G9: expired is no denial: %+v", again)
+	}
+	// A question of long ago, as the file would hold it.
+	var list []Approval
+	raw, err := os.ReadFile(filepath.Join(files, approvalsName))
+	if err == nil {
+		err = json.Unmarshal(raw, &list)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		list[i].RequestedAt = list[i].RequestedAt.Add(-2 * pendingLife)
+	}
+	if raw, err = json.Marshal(list); err == nil {
+		err = os.WriteFile(filepath.Join(files, approvalsName), raw, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Prepare(Run{ID: id, FilesDir: files}); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(t, c, stale.ID); got != egress.ApprovalExpired {
+		t.Errorf("nobody answered: %s", got)
+	}
+}
+
+func TestK34OpenQuestionsAreBounded(t *testing.T) {
+	var a approvals
+	run := uuid.New()
+	for i := range maxPending {
+		if _, fresh, err := a.raise(run, "a.example", i+1, types.WaitForReview); err != nil || !fresh {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := a.raise(run, "b.example", 443, types.WaitForReview); err == nil {
+		t.Error("raised over the cap")
+	}
+	for i := range 2 * maxApprovals { // decided ones make room
+		x, _, err := a.raise(run, "c.example", i+1, types.WaitForReview)
+		if err != nil {
+			if _, derr := a.decide(run, "a.example:1", deny); derr == nil {
+				continue
+			}
+			t.Fatal(err)
+		}
+		if _, err := a.decide(run, x.ID.String(), deny); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(a.list) != maxApprovals {
+		t.Errorf("%d kept", len(a.list))
+	}
+}

@@ -1,0 +1,59 @@
+package plugin
+
+import "github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/hclspec"
+
+// EgressPluginConfig is what an operator writes about egress beyond lists of
+// hosts.
+type EgressPluginConfig struct {
+	CAFile         string                      `codec:"ca_file"`
+	Approvals      string                      `codec:"approvals"`
+	Credential     map[string]CredentialConfig `codec:"credential"`
+	Intercept      []string                    `codec:"intercept"`
+	AllowIntercept []string                    `codec:"allow_intercept"`
+}
+
+// CredentialConfig is one credential block of the operator's.
+type CredentialConfig struct {
+	File       string   `codec:"file"`
+	Hosts      []string `codec:"hosts"`
+	Headers    []string `codec:"headers"`
+	Format     string   `codec:"format"`
+	Namespaces []string `codec:"namespaces"`
+	Jobs       []string `codec:"jobs"`
+}
+
+// egressPluginSpec adds the schema of EgressPluginConfig. A block with a label
+// takes no attribute of type any.
+func egressPluginSpec(s map[string]*hclspec.Spec) {
+	s["ca_file"] = hclspec.Attr("ca_file", hclspec.String)
+	s["approvals"] = hclspec.Attr("approvals", hclspec.String)
+	s["intercept"] = hclspec.Attr("intercept", hclspec.StringList)
+	s["allow_intercept"] = hclspec.Attr("allow_intercept", hclspec.StringList)
+	s["credential"] = hclspec.BlockMap("credential", []string{"name"}, hclspec.Object(map[string]*hclspec.Spec{
+		"file":       hclspec.Attr("file", hclspec.String),
+		"hosts":      hclspec.Attr("hosts", hclspec.StringList),
+		"headers":    hclspec.Attr("headers", hclspec.StringList),
+		"format":     hclspec.Attr("format", hclspec.String),
+		"namespaces": hclspec.Attr("namespaces", hclspec.StringList),
+		"jobs":       hclspec.Attr("jobs", hclspec.StringList),
+	}))
+}
+
+// InjectConfig is one inject block of a task.
+type InjectConfig struct {
+	Host       string `codec:"host"`
+	Header     string `codec:"header"`
+	Format     string `codec:"format"`
+	SecretFile string `codec:"secret_file"`
+	Credential string `codec:"credential"`
+}
+
+func injectSpec() *hclspec.Spec {
+	return hclspec.BlockMap("inject", []string{"name"}, hclspec.Object(map[string]*hclspec.Spec{
+		"host":        hclspec.Attr("host", hclspec.String),
+		"header":      hclspec.Attr("header", hclspec.String),
+		"format":      hclspec.Attr("format", hclspec.String),
+		"secret_file": hclspec.Attr("secret_file", hclspec.String),
+		"credential":  hclspec.Attr("credential", hclspec.String),
+	}))
+}
