@@ -169,6 +169,10 @@ func probe(ctx context.Context, r runner.Runner) runner.Findings {
 	return f
 }
 
+// CapacityWord says how full a node is that has used slots of total; the
+// fingerprint's word may lag behind it, so as not to change with every task.
+func CapacityWord(used, total int) string { return capacityWord(used, total, "") }
+
 // capacityWord says how full the node is, in words that do not change with
 // every task: each is left only when the figure is clearly past its edge.
 func capacityWord(used, total int, was string) string {

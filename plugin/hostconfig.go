@@ -110,16 +110,22 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 	return h, f
 }
 
+// Pools are the ranges that networks are cut from, defaults filled in.
+func (h HostConfig) Pools() (subnets, egress netip.Prefix) {
+	subnets, egress = h.SubnetPool, h.EgressPool
+	if !subnets.IsValid() {
+		subnets = defaultSubnetPool
+	}
+	if !egress.IsValid() {
+		egress = defaultEgressPool
+	}
+	return subnets, egress
+}
+
 func pools(f *faults, c Config) (subnets, egressPool netip.Prefix) {
 	subnets = pool(f, "subnet_pool", c.SubnetPool, 29)
 	egressPool = pool(f, "egress_subnet_pool", c.EgressSubnetPool, 22)
-	a, b := subnets, egressPool
-	if !a.IsValid() {
-		a = defaultSubnetPool
-	}
-	if !b.IsValid() {
-		b = defaultEgressPool
-	}
+	a, b := HostConfig{SubnetPool: subnets, EgressPool: egressPool}.Pools()
 	if a.Overlaps(b) {
 		f.add("egress_subnet_pool", b.String(), "it overlaps subnet_pool, "+a.String(), "give the two separate ranges")
 	}

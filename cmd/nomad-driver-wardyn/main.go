@@ -36,6 +36,9 @@ func main() {
 		},
 		Purge: purge,
 		Node:  askNode,
+		Facts: gather,
+
+		Installed: installed,
 	}))
 }
 

@@ -25,6 +25,10 @@ func purge(ctx context.Context, config map[string]any) error {
 	if _, err := os.Stat(dataDir(h)); err != nil {
 		return fmt.Errorf("there is no installation to purge: data_dir: %w", err)
 	}
+	return purgeInstallation(ctx, h)
+}
+
+func purgeInstallation(ctx context.Context, h plugin.HostConfig) error {
 	p, err := assemble(h, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err

@@ -66,9 +66,15 @@ private_hosts {
 // run runs "nomad-driver-wardyn run args..." and leaves nothing on the engine.
 func run(t *testing.T, args ...string) result {
 	t.Helper()
+	return installation(t, "run", args...)
+}
+
+// installation runs a command that has an installation of its own for a while.
+func installation(t *testing.T, name string, args ...string) result {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, driver(t), append([]string{"run", "-plugin-config", pluginConfig(t)}, args...)...)
+	cmd := exec.CommandContext(ctx, driver(t), append([]string{name, "-plugin-config", pluginConfig(t)}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 30 * time.Second
 	leavesNothing(t, cmd)

@@ -42,12 +42,13 @@ var ours = map[string][]string{
 	"internal/proxy":    {"runner/egress", "runner/types"},
 	"internal/rec":      {},
 	"internal/nearest":  {},
+	"internal/doctor":   {},
 	"internal/jobfile":  {"internal/nearest"},
 	"internal/cli":      {"internal/jobfile", "internal/keeper", "internal/datadir", "internal/nearest", "internal/doctor", "plugin", "plugin/host", "runner/egress", "runner/types"},
 	"internal/testenv":  {"internal/datadir", "internal/embedded"},
 
 	"cmd/nomad-driver-wardyn": {"plugin", "driver", "runner", "runner/types", "runner/egress", "runner/docker",
-		"internal/cli", "internal/control", "internal/datadir", "internal/embedded", "internal/keeper", "internal/netpool", "internal/taskpath"},
+		"internal/cli", "internal/control", "internal/datadir", "internal/doctor", "internal/embedded", "internal/keeper", "internal/netpool", "internal/taskpath"},
 	"cmd/wardyn-proxy": {"internal/proxy", "runner/egress"},
 	"cmd/wardyn-rec":   {"internal/rec"},
 }

@@ -50,6 +50,8 @@ func commands() []*command {
 		runCommand,
 		validateCommand,
 		explainCommand,
+		doctorCommand,
+		psCommand,
 		purgeCommand,
 		versionCommand,
 		helpCommand,

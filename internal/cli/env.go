@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/doctor"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
 )
 
@@ -50,6 +51,11 @@ type Env struct {
 	// Node asks the engine that these options name about itself and its host.
 	// Nothing is made.
 	Node func(ctx context.Context, h plugin.HostConfig) (*Node, error)
+	// Facts finds out what doctor judges; deep probes every class anew, in an
+	// installation of its own that is gone afterwards.
+	Facts func(ctx context.Context, h plugin.HostConfig, deep bool) (doctor.Facts, error)
+	// Installed lists what an installation has on this machine.
+	Installed func(ctx context.Context, h plugin.HostConfig) (Installation, error)
 }
 
 // Main dispatches and returns the process's exit code.

@@ -195,6 +195,11 @@ func ownFolder(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+	return checkOwn(path)
+}
+
+// checkOwn refuses what is no folder of ours that nobody else may enter.
+func checkOwn(path string) error {
 	fi, err := os.Lstat(path)
 	if err != nil {
 		return err

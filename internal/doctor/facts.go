@@ -63,6 +63,7 @@ type Host struct {
 type Class struct {
 	Name    string // CC1, CC2 or CC3
 	Offered bool   // by the operator
+	Pin     string // the runtime that the operator pinned it to; "" without
 	Runtime string // that would give it; "" when none is registered
 	Works   bool   // a probe ran under it and found no way out
 	Reason  string // why it does not work
@@ -84,6 +85,9 @@ type Pool struct {
 type Range struct {
 	Prefix netip.Prefix
 	Holder string // "a route of the host", "network NAME of the engine"
+	// Alike: it is another installation of this driver, which passes over our
+	// networks as we do over its.
+	Alike bool
 }
 
 // Disk is the file system below a folder.

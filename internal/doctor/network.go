@@ -30,12 +30,12 @@ func (x *examination) pool(p Pool) {
 	if p.UsedUnknown {
 		text = fmt.Sprintf("%s, %d networks", p.Range, p.Total)
 	}
-	if len(p.Elsewhere) > 0 {
-		var who []string
-		for _, r := range p.Elsewhere {
-			who = append(who, fmt.Sprintf("%s (%s)", r.Prefix, r.Holder))
-		}
-		x.add(Warning, "pool-shared", subject, text+"; parts of it are passed over, since others hold them: "+strings.Join(who, ", "), remedy)
+	strangers, alike := p.others()
+	if alike > 0 {
+		text += fmt.Sprintf("; %d more are held by other installations of this driver and passed over", alike)
+	}
+	if len(strangers) > 0 {
+		x.add(Warning, "pool-shared", subject, text+"; parts are passed over, since others hold them: "+strings.Join(strangers, ", "), remedy)
 		return
 	}
 	if !p.UsedUnknown && p.Used >= p.Total {
@@ -43,6 +43,23 @@ func (x *examination) pool(p Pool) {
 		return
 	}
 	x.add(Info, "pool", subject, text, "")
+}
+
+// others are the first few that hold parts of a pool and are no installation
+// of this driver, and how many networks of such there are.
+func (p Pool) others() (strangers []string, alike int) {
+	const most = 5
+	for _, r := range p.Elsewhere {
+		switch {
+		case r.Alike:
+			alike++
+		case len(strangers) < most:
+			strangers = append(strangers, fmt.Sprintf("%s (%s)", r.Prefix, r.Holder))
+		case len(strangers) == most:
+			strangers = append(strangers, "...")
+		}
+	}
+	return strangers, alike
 }
 
 func covers(outer, inner netip.Prefix) bool {

@@ -75,7 +75,7 @@ func (x *examination) classes() {
 			works = true
 			x.add(Info, "class", subject, fmt.Sprintf("works with runtime %s, as probed %s", c.Runtime, when(c.Probed)), "")
 		case c.Runtime == "":
-			x.add(Info, "class-absent", subject, c.Reason, "")
+			x.absent(c)
 		case c.Probed.IsZero():
 			x.add(Info, "class-unprobed", subject, fmt.Sprintf("runtime %s would give it; nothing has been run under it yet", c.Runtime), "nomad-driver-wardyn doctor -deep runs its probe now")
 		default:
@@ -87,6 +87,17 @@ func (x *examination) classes() {
 	if !works && !unprobed {
 		x.add(Error, "no-class", "classes", "no class that the operator offers works on this node, so no task can run", "see the findings on the classes")
 	}
+}
+
+// absent says which runtime a class lacks. Where the operator named one, they
+// meant the class to be there.
+func (x *examination) absent(c Class) {
+	what, remedy, _ := strings.Cut(c.Reason, "; ")
+	severity := Info
+	if c.Pin != "" {
+		severity, remedy = Warning, "register the runtime with the engine, or change the plugin option confinement.runtimes"
+	}
+	x.add(severity, "class-absent", "class "+c.Name, what, remedy)
 }
 
 func when(t time.Time) string {

@@ -145,7 +145,10 @@ type lease struct {
 	owner  string
 }
 
-func (p *Pool) folder() string { return p.dir.Path("leases-" + p.name) }
+// folderPrefix begins the name of a pool's folder in the data dir.
+const folderPrefix = "leases-"
+
+func (p *Pool) folder() string { return p.dir.Path(folderPrefix + p.name) }
 
 func (p *Pool) file(l lease) string {
 	return filepath.Join(p.folder(), fmt.Sprintf("%s_%d@%s", l.subnet.Addr(), l.subnet.Bits(), l.owner))
@@ -153,8 +156,20 @@ func (p *Pool) file(l lease) string {
 
 // leases reads the table. Leases of an earlier range count too: their owners
 // may still be running. Names that are no leases are skipped.
-func (p *Pool) leases() ([]lease, error) {
-	d, err := os.Open(p.folder())
+func (p *Pool) leases() ([]lease, error) { return leasesIn(p.folder()) }
+
+// Count is how many subnets of the pool called name are leased in a data dir
+// that is not opened; none where there is no such pool yet.
+func Count(dataDir, name string) (int, error) {
+	l, err := leasesIn(filepath.Join(dataDir, folderPrefix+name))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return len(l), err
+}
+
+func leasesIn(folder string) ([]lease, error) {
+	d, err := os.Open(folder)
 	if err != nil {
 		return nil, fmt.Errorf("subnet leases: %w", err)
 	}

@@ -23,8 +23,8 @@ const (
 
 // Sizes of what the subnet pools give out.
 const (
-	runBits    = 29 // a run: gateway, sidecar, agent
-	egressBits = 22 // all sidecars of an instance, as many as a bridge has ports
+	RunBits    = 29 // a run: gateway, sidecar, agent
+	EgressBits = 22 // all sidecars of an instance, as many as a bridge has ports
 )
 
 // The usual pools (options subnet_pool and egress_subnet_pool).
@@ -78,11 +78,11 @@ func newRunner(o Options, a api) (*Runner, error) {
 	if o.EgressPool == (netip.Prefix{}) {
 		o.EgressPool = defaultEgressPool
 	}
-	runs, err := netpool.New(o.Dir, "runs", o.SubnetPool, runBits)
+	runs, err := netpool.New(o.Dir, "runs", o.SubnetPool, RunBits)
 	if err != nil {
 		return nil, fmt.Errorf("option subnet_pool: %w", err)
 	}
-	egress, err := netpool.New(o.Dir, "egress", o.EgressPool, egressBits)
+	egress, err := netpool.New(o.Dir, "egress", o.EgressPool, EgressBits)
 	if err != nil {
 		return nil, fmt.Errorf("option egress_subnet_pool: %w", err)
 	}
