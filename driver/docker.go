@@ -78,12 +78,22 @@ func (d *Docker) create(ctx context.Context, sessionID string, spec runner.Sandb
 	if err := d.makeVolumes(ctx, spec, &undo); err != nil {
 		return "", err
 	}
-	sb, err := d.engine.CreateSandbox(ctx, spec)
+	return launch(ctx, d.engine, spec, &undo)
+}
+
+// launch makes the sandbox and starts its main process, in one step where the
+// engine has one.
+func launch(ctx context.Context, e Engine, spec runner.SandboxSpec, undo *undoStack) (ref string, err error) {
+	if l, ok := e.(runner.Launcher); ok {
+		sb, err := l.Launch(ctx, spec)
+		return sb.Ref, err
+	}
+	sb, err := e.CreateSandbox(ctx, spec)
 	if err != nil {
 		return "", err
 	}
-	undo.push("sandbox "+sb.Ref, func(ctx context.Context) error { return d.engine.KillSandbox(ctx, sb.Ref) })
-	if _, err := d.engine.Exec(ctx, sb.Ref, nil); err != nil {
+	undo.push("sandbox "+sb.Ref, func(ctx context.Context) error { return e.KillSandbox(ctx, sb.Ref) })
+	if _, err := e.Exec(ctx, sb.Ref, nil); err != nil {
 		return "", fmt.Errorf("start: %w", err)
 	}
 	return sb.Ref, nil

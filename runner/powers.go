@@ -17,6 +17,14 @@ type Stopper interface {
 	StopProcess(ctx context.Context, ref, signal string, timeout time.Duration) error
 }
 
+// Launcher creates a sandbox and starts its main process in one step, which may
+// take less time than CreateSandbox and Exec after one another.
+type Launcher interface {
+	// Launch returns when the main process has been started; on an error
+	// nothing is left behind. A sandbox without a task idles.
+	Launch(ctx context.Context, spec SandboxSpec) (Sandbox, error)
+}
+
 // Signaler sends a signal to the main process. SIGSTOP, SIGTSTP and SIGCONT
 // freeze and thaw the whole sandbox. An unknown name is ErrInvalid, a
 // suspended sandbox ErrPrecondition.

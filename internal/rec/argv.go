@@ -9,20 +9,24 @@ import (
 
 // initArgs is the command line of init.
 type initArgs struct {
-	tty  bool // the command gets the terminal of standard input
-	idle bool // no command
+	tty  bool   // the command gets the terminal of standard input
+	idle bool   // no command
+	gate string // file to wait for; "" is none
 	argv []string
 }
 
 func parseInit(args []string) (initArgs, error) {
 	var a initArgs
-	for i, s := range args {
-		switch s {
-		case "-tty":
+	for i := 0; i < len(args); i++ {
+		switch s := args[i]; {
+		case s == "-tty":
 			a.tty = true
-		case "-idle":
+		case s == "-idle":
 			a.idle = true
-		case "--":
+		case s == "-gate" && i+1 < len(args):
+			i++
+			a.gate = args[i]
+		case s == "--":
 			a.argv = args[i+1:]
 			return a, a.check()
 		default:

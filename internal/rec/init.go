@@ -9,6 +9,11 @@ func runInit(args []string) int {
 		return fail(exitUsage, "%v", err)
 	}
 	placeCA()
+	if a.gate != "" {
+		if code, open := awaitGate(a.gate, s); !open {
+			return code
+		}
+	}
 	if a.idle {
 		return idle(s)
 	}

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/network"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
 	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
@@ -28,6 +28,12 @@ const filesFolder = "files"
 // an idle sandbox (no task) runs. On an error nothing is left. Leftovers of an
 // earlier attempt under the same run id are removed first.
 func (r *Runner) CreateSandbox(ctx context.Context, spec runner.SandboxSpec) (runner.Sandbox, error) {
+	return r.create(ctx, spec, spec.Task == nil)
+}
+
+// create makes a sandbox, and with started also has its main process run when
+// it returns.
+func (r *Runner) create(ctx context.Context, spec runner.SandboxSpec, started bool) (runner.Sandbox, error) {
 	ctx, end, err := r.making.begin(ctx, spec.RunID)
 	if err != nil {
 		return runner.Sandbox{}, err
@@ -45,13 +51,11 @@ func (r *Runner) CreateSandbox(ctx context.Context, spec runner.SandboxSpec) (ru
 	}
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
-	b := &build{Runner: r, plan: p, steps: r.steps(spec.RunID)}
-	if err := b.run(ctx); err != nil {
-		return runner.Sandbox{}, errors.Join(fmt.Errorf("create sandbox: %w", err), b.rollback())
-	}
 	ref := AgentName(spec.RunID)
-	if t := p.spec.Task; t != nil {
-		r.use.sinks.put(ref, t.Output)
+	b := &build{Runner: r, plan: p, steps: r.steps(spec.RunID), started: started}
+	if err := b.run(ctx); err != nil {
+		r.use.forget(ref)
+		return runner.Sandbox{}, errors.Join(fmt.Errorf("create sandbox: %w", err), b.rollback())
 	}
 	return runner.Sandbox{Ref: ref, Driver: r.Name(), EnforcedClass: p.class}, nil
 }
@@ -62,14 +66,13 @@ func (r *Runner) CreateSandbox(ctx context.Context, spec runner.SandboxSpec) (ru
 type build struct {
 	*Runner
 	plan
-	steps runSteps
-	undo  []step
+	steps   runSteps
+	undo    []step
+	started bool // the main process is to run
 
-	net     *runNetwork
-	files   string
-	sidecar string // container id
-	agent   string // container id
-	ready   <-chan struct{}
+	net   *runNetwork
+	files string
+	agent string // container id
 }
 
 func (b *build) onUndo(s step) { b.undo = append(b.undo, s) }
@@ -104,27 +107,35 @@ func (b *build) run(ctx context.Context) error {
 	if err := b.makeFiles(); err != nil {
 		return err
 	}
-	if b.networked() {
-		if err := b.makeSidecar(ctx); err != nil {
-			return err
-		}
-	}
-	// The sidecar fetches its configuration while the agent is being created.
-	b.onUndo(b.steps.agent)
-	if err := b.makeAgent(ctx); err != nil {
+	if err := b.makeContainers(ctx); err != nil {
 		return err
 	}
+	return b.openGate()
+}
+
+// makeContainers makes sidecar and agent side by side: what takes long about
+// either is the engine's starting it. An agent that starts waits at its gate.
+func (b *build) makeContainers(ctx context.Context) error {
+	both, ctx := errgroup.WithContext(ctx)
 	if b.networked() {
-		if err := b.waitSidecar(ctx, b.sidecar, b.ready); err != nil {
+		b.onUndo(b.steps.control)
+		b.onUndo(b.steps.sidecar)
+		both.Go(func() error { return b.makeSidecar(ctx) })
+	}
+	b.onUndo(b.steps.agent)
+	both.Go(func() error {
+		if err := b.makeAgent(ctx); err != nil {
 			return err
 		}
-	}
-	if b.spec.Task != nil {
-		return nil
-	}
-	c, cancel := call(ctx)
-	defer cancel()
-	return wrap("start the idle sandbox", b.api.ContainerStart(c, b.agent, container.StartOptions{}))
+		if t := b.spec.Task; t != nil {
+			b.use.sinks.put(AgentName(b.spec.RunID), t.Output)
+		}
+		if !b.started {
+			return nil
+		}
+		return b.startMain(ctx, AgentName(b.spec.RunID), b.spec.Task != nil && b.spec.Task.TTY)
+	})
+	return both.Wait()
 }
 
 // clearLeftovers removes what an earlier attempt under this run id left.
@@ -175,7 +186,7 @@ func (b *build) makeFiles() error {
 		hostname = firstOf(t.Hostname, hostname)
 	}
 	resolv, hosts := runFiles(hostname, b.net)
-	for name, text := range map[string]string{resolvFile: resolv, hostsFile: hosts} {
+	for name, text := range map[string]string{resolvFile: resolv, hostsFile: hosts, gateFile: ""} {
 		// Readable by the task's user, whoever that is; the folder is closed.
 		if err := os.WriteFile(filepath.Join(b.files, name), []byte(text), 0o644); err != nil {
 			return err
@@ -184,7 +195,8 @@ func (b *build) makeFiles() error {
 	return nil
 }
 
-// makeSidecar opens the control socket, then creates and starts the sidecar.
+// makeSidecar opens the control socket, creates and starts the sidecar, and
+// waits until it is ready.
 func (b *build) makeSidecar(ctx context.Context) error {
 	run := b.spec.RunID
 	config, err := b.proxyConfig()
@@ -195,22 +207,23 @@ func (b *build) makeSidecar(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.onUndo(b.steps.control)
 	endpoint, err := b.opts.Control.Open(ctx, run, config, b.net.Plan.Sidecar)
 	if err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}
-	b.ready = endpoint.Ready
-	b.onUndo(b.steps.sidecar)
 	name := ProxyName(run)
 	in := sidecarInput{
 		Run: run, ImageID: b.tools, Control: endpoint.Dir, Net: *b.net, Host: b.host,
 		Caller: b.spec.Labels, Labels: b.reservedOf(name, componentProxy, run, b.class),
 	}
-	if b.sidecar, err = b.createFromTools(ctx, name, sidecarConfig(in)); err != nil {
+	id, err := b.createFromTools(ctx, name, sidecarConfig(in))
+	if err != nil {
 		return fmt.Errorf("sidecar: %w", err)
 	}
-	return b.startSidecar(ctx, b.sidecar, gate.ID, b.host)
+	if err := b.startSidecar(ctx, id, gate.ID, b.host); err != nil {
+		return err
+	}
+	return b.waitSidecar(ctx, id, endpoint.Ready)
 }
 
 // proxyConfig is what the control socket serves. A run without a control plane

@@ -23,8 +23,8 @@ import (
 )
 
 // R9, R13, K42: the order of calls. Everything is known before anything is
-// made; the sidecar starts with both its legs; the agent is created after it
-// has started and is not started here.
+// made; the sidecar starts with both its legs; the agent is created beside it
+// and is not started here.
 func TestR9CallOrder(t *testing.T) {
 	w := newFakeWorld(t)
 	w.engine.calls = nil
@@ -43,11 +43,14 @@ func TestR9CallOrder(t *testing.T) {
 		"NetworkList", "NetworkCreate net",
 		"NetworkList", "NetworkList", "NetworkList", "NetworkCreate egress", "NetworkList", "NetworkInspect",
 		"ContainerCreate proxy", "NetworkConnect", "ContainerStart proxy",
-		"ContainerCreate agent",
 	}
 	slices.Sort(w.engine.calls[4:6]) // these two are made side by side
-	if !slices.Equal(w.engine.calls, want) {
-		t.Errorf("calls:\n%s\nwant:\n%s", strings.Join(w.engine.calls, "\n"), strings.Join(want, "\n"))
+	agent := slices.Index(w.engine.calls, "ContainerCreate agent")
+	if agent < slices.Index(w.engine.calls, "NetworkCreate net") || slices.Contains(w.engine.calls, "ContainerStart agent") {
+		t.Errorf("the agent is created too early, or started: %q", w.engine.calls)
+	}
+	if calls := slices.Delete(w.engine.calls, agent, agent+1); !slices.Equal(calls, want) {
+		t.Errorf("calls:\n%s\nwant:\n%s", strings.Join(calls, "\n"), strings.Join(want, "\n"))
 	}
 	cfg, err := egress.ParseConfig(w.control.config)
 	if err != nil || cfg.ControlPlaneURL != egress.LocalControlURL || len(cfg.RunToken) != 64 {
@@ -84,7 +87,7 @@ func TestS56NoSecretReachesTheEngine(t *testing.T) {
 // C22, R27, B11: whichever call fails, before or after it took effect, nothing
 // is left; nor when the caller gives up during it.
 func TestC22NothingIsLeft(t *testing.T) {
-	for _, kindOfSpec := range []string{"task", "idle", "no network"} {
+	for _, kindOfSpec := range []string{"task", "launched", "idle", "no network"} {
 		total := 0
 		for _, how := range []string{"fails", "fails having worked", "cancelled"} {
 			for n := 1; total == 0 || n <= total; n++ {
@@ -113,7 +116,11 @@ func TestC22NothingIsLeft(t *testing.T) {
 				} else {
 					w.engine.before = hook
 				}
-				_, err := w.CreateSandbox(ctx, spec)
+				create := w.CreateSandbox
+				if kindOfSpec == "launched" {
+					create = w.Launch
+				}
+				_, err := create(ctx, spec)
 				cancel()
 				if err == nil {
 					// A failure that a later call made good. Past the end: all tried.
@@ -147,13 +154,8 @@ func at(calls []string, n int) string {
 func TestR24DroppedLimitNeverStarts(t *testing.T) {
 	w := newFakeWorld(t)
 	spec := fakeSpec()
-	w.engine.after = func(_ int, call string) error {
-		if call == "ContainerStart proxy" {
-			w.engine.warnings = []string{"Your kernel does not support swap limit capabilities. Limitation DISCARDED."}
-		}
-		return nil
-	}
-	_, err := w.CreateSandbox(t.Context(), spec)
+	w.engine.warnings, w.engine.warnedKind = []string{"Your kernel does not support swap limit capabilities. Limitation DISCARDED."}, "agent"
+	_, err := w.Launch(t.Context(), spec)
 	if err == nil || !strings.Contains(err.Error(), "drops a limit") {
 		t.Fatalf("err = %v", err)
 	}

@@ -55,14 +55,14 @@ func (r *Runner) Exec(ctx context.Context, ref string, argv []string) (string, e
 	case started(c.State):
 		return "", notRunning("start", ref, c.State)
 	}
-	return "", r.startMain(ctx, ref, c)
+	return "", r.startMain(ctx, ref, c.Config.Tty)
 }
 
 // startMain starts the container, after its sink has taken the output over:
 // nothing that is printed is missed that way.
-func (r *Runner) startMain(ctx context.Context, ref string, c container.InspectResponse) error {
+func (r *Runner) startMain(ctx context.Context, ref string, tty bool) error {
 	if sink := r.use.sinks.get(ref); sink != nil {
-		out, err := r.attachStream(ctx, ref, c.Config.Tty)
+		out, err := r.attachStream(ctx, ref, tty)
 		if err != nil {
 			return err
 		}

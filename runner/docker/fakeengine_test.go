@@ -36,8 +36,9 @@ type fakeEngine struct {
 	volumes    map[string]volume.Volume
 	next       int
 
-	info     system.Info
-	warnings []string // of the next creates
+	info       system.Info
+	warnings   []string // of creates, of warnedKind alone when that is set
+	warnedKind string
 	// before may fail a call instead of running it; after may fail one that ran.
 	before, after func(n int, call string) error
 	// started is called when a container starts.
@@ -145,7 +146,10 @@ func (f *fakeEngine) ContainerCreate(ctx context.Context, c *container.Config, h
 			ContainerJSONBase: &container.ContainerJSONBase{ID: id, Name: "/" + name, HostConfig: h, State: &container.State{Status: container.StateCreated}},
 			Config:            c,
 		}
-		resp = container.CreateResponse{ID: id, Warnings: f.warnings}
+		resp = container.CreateResponse{ID: id}
+		if f.warnedKind == "" || f.warnedKind == kind(name) {
+			resp.Warnings = f.warnings
+		}
 		return nil
 	})
 	return resp, err

@@ -63,6 +63,9 @@ func agentConfig(in agentInput) (containerConfig, error) {
 	if err != nil {
 		return containerConfig{}, err
 	}
+	if in.Net != nil {
+		argv = gated(argv)
+	}
 	c := &container.Config{
 		Hostname:     firstOf(t.Hostname, "agent"),
 		User:         firstOf(t.User, in.Image.User),

@@ -33,6 +33,9 @@ func agentMounts(in agentInput) []mount.Mount {
 		bind(filepath.Join(in.Files, resolvFile), "/etc/resolv.conf", true, ""),
 		bind(filepath.Join(in.Files, hostsFile), "/etc/hosts", true, ""),
 	}
+	if in.Net != nil {
+		out = append(out, bind(filepath.Join(in.Files, gateFile), gateTarget, true, ""))
+	}
 	recursive := slices.Contains(in.Host.RecursiveReadOnly, in.Runtime) && in.Host.Major >= 25
 	for _, m := range in.Spec.Mounts {
 		b := bind(m.Source, m.Target, m.ReadOnly, "")

@@ -72,7 +72,7 @@ func (r *Runner) Start(ctx context.Context, ref string) error {
 	case c.State.Running:
 		return nil
 	}
-	return r.startMain(ctx, ref, c)
+	return r.startMain(ctx, ref, c.Config.Tty)
 }
 
 // Park ends the main process and keeps the sandbox for Start. Whoever parks
