@@ -27,6 +27,8 @@ type ask struct {
 
 	Class types.ConfinementClass // "" when none was named
 
+	Ports []string // labels of the group's ports to be opened
+
 	Allow, Deny, Methods []string
 	AllowAll             bool
 	FirstUse             types.FirstUseMode
@@ -75,6 +77,7 @@ func readAsk(c TaskConfig, h HostConfig, f *faults) ask {
 	a.readFiles(c, h, f)
 	a.readLimits(c, h, f)
 	a.readLabels(c, f)
+	a.readPorts(c, f)
 	declinedFaults(f, c.Declined)
 	return a
 }

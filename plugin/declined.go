@@ -20,12 +20,11 @@ var declined = map[string]refusal{
 	"setup":     {"this version has no setup step", "build it into the image, or run it in the task's own command"},
 	"home":      {"this version keeps no homes", "use a host volume with volume_mount"},
 	"workspace": {"this version keeps no named workspaces", `use volumes = ["local/workspace:/workspace"], or a host volume with volume_mount`},
-	"ports":     {"nothing can connect into a sandbox in this version", "let the task connect out, or use nomad alloc exec"},
 
 	// Ways round the sidecar.
 	"network_mode":           {"the sandbox has a network of its own, on which only its proxy answers", "remove the line; list what the task may reach in egress.allow"},
 	"network_aliases":        {"the sandbox has a network of its own, without neighbours", "remove the line"},
-	"port_map":               {"nothing can connect into a sandbox in this version", "let the task connect out, or use nomad alloc exec"},
+	"port_map":               {"where the task listens is written on the group's port", `write ports = ["db"] here and port "db" { to = 6379 } in the group's network block`},
 	"ipv4_address":           {"addresses of a sandbox are the driver's", "remove the line"},
 	"ipv6_address":           {"addresses of a sandbox are the driver's, and it has no IPv6", "remove the line"},
 	"advertise_ipv6_address": {"a sandbox has no IPv6", "remove the line"},

@@ -23,6 +23,9 @@ func newDenials(tell func(string, ...string)) *denials {
 
 // hear takes one decision; only refusals are told.
 func (d *denials) hear(log egress.DecisionLog) {
+	if log.Flow != nil && log.Flow.Direction == egress.Inbound {
+		return // a client turned away; the task asked for nothing
+	}
 	if log.Decision != egress.Deny || log.Flow != nil && log.Flow.Kind != "" && log.Flow.Kind != "decision" {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/ports"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
@@ -25,6 +26,7 @@ type given struct {
 	CPUShares int64
 	CPUShare  float64 // part of the node's compute, 0 to 1
 	Cores     string  // "" when none are pinned
+	Ports     []ports.Port
 }
 
 // readGiven reads what a client sent beside the author's config.
@@ -33,6 +35,7 @@ func readGiven(t *driverpb.TaskConfig, a ask, h HostConfig, f *faults) given {
 	checkUser(t.GetUser(), f)
 	g.readResources(t.GetResources(), h, f)
 	g.readMounts(t.GetMounts(), a, f)
+	g.readPorts(t, a, h, f)
 	for _, d := range t.GetDevices() {
 		f.add("device", d.GetTaskPath(), "devices of the host are never shown to a sandbox", "remove the device block from resources")
 	}

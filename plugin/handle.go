@@ -11,6 +11,7 @@ import (
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
+	"github.com/wardyn/nomad-driver-wardyn/internal/ports"
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 )
@@ -50,6 +51,7 @@ type task struct {
 	reviews *reviews
 	// credentials are what the task's sidecar may ask for.
 	credentials []control.Credential
+	ports       *ports.Set
 	// carried is closed when all of the task's output has been delivered.
 	carried chan struct{}
 
@@ -67,6 +69,7 @@ func newTask(life context.Context, b *Backend, tc *driverpb.TaskConfig, s state)
 		id: TaskID(tc.GetId()), config: tc, state: s, ctx: ctx, stop: stop,
 		output:  outputOf(b, s.Run, tc.GetStdoutPath(), tc.GetStderrPath()),
 		records: d.Own(),
+		ports:   ports.NewSet(s.Ports),
 		done:    make(chan struct{}),
 		carried: make(chan struct{}),
 	}
@@ -84,7 +87,7 @@ func outputOf(b *Backend, run uuid.UUID, stdout, stderr string) keeper.Task {
 func (t *task) control() control.Run {
 	return control.Run{
 		ID: t.state.Run, FilesDir: t.records, OnDecision: t.denials.hear,
-		OnApproval: t.reviews.hear, Credentials: t.credentials,
+		OnApproval: t.reviews.hear, Credentials: t.credentials, Ports: t.ports,
 	}
 }
 

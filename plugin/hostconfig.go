@@ -47,6 +47,9 @@ type HostConfig struct {
 	AllowSecretsDir bool
 	ExposeTokens    bool
 	Slots           int // 0 is the size of the subnet pool
+	// Ports are the host's ports that tasks may have; nil is every port that
+	// Nomad assigns.
+	Ports []portRange
 
 	EgressHost
 }
@@ -106,6 +109,7 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 	}
 	h.AllowCaps = allowCaps(f, c.AllowCaps)
 	h.EgressHost = egressHost(f, c.EgressPluginConfig)
+	h.Ports = portRanges(f, c.Ports)
 	sortFaults(f)
 	return h, f
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/ports"
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/msgpack"
@@ -124,6 +125,10 @@ func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig
 	if _, err := dirs.MakeOwn(); err != nil {
 		return nil, fmt.Errorf("%w: %w", runner.ErrDenied, err)
 	}
+	if t.ports, err = ports.Open(pl.Ports); err != nil {
+		return nil, err
+	}
+	undo.add(func(context.Context) error { t.ports.Close(); return nil })
 	stage := stageDir(b, pl.Run.String())
 	undo.add(func(context.Context) error { return taskpath.Unstage(stage) })
 	if err := stageMounts(dirs, stage, pl.Stage); err != nil {
@@ -169,7 +174,7 @@ func stateOf(pl plan, ref string) state {
 		Class: pl.Spec.Sandbox.ConfinementClass, Image: pl.Spec.Image, TTY: pl.Spec.Sandbox.Task.TTY,
 		Started: time.Now().UTC(), Allow: policy.AllowedDomains, Deny: policy.DeniedDomains,
 		Methods: policy.AllowedMethods, AllowAll: policy.AllowAllEgress, FirstUse: string(policy.FirstUseApproval),
-		Sources: pl.Sources,
+		Sources: pl.Sources, Ports: pl.Ports,
 	}
 }
 

@@ -22,6 +22,7 @@ type Config struct {
 	AllowSecretsDir  bool               `codec:"allow_secrets_dir"`
 	ExposeTokens     bool               `codec:"expose_tokens"`
 	Slots            int64              `codec:"slots"`
+	Ports            []string           `codec:"ports"`
 
 	EgressPluginConfig `codec:",squash"`
 }
@@ -57,6 +58,7 @@ func configSpec() *hclspec.Spec {
 		"allow_secrets_dir": hclspec.Attr("allow_secrets_dir", hclspec.Bool),
 		"expose_tokens":     hclspec.Attr("expose_tokens", hclspec.Bool),
 		"slots":             hclspec.Attr("slots", hclspec.Number),
+		"ports":             hclspec.Attr("ports", hclspec.StringList),
 	}
 	egressPluginSpec(s)
 	return hclspec.Object(s)
@@ -94,6 +96,7 @@ type TaskConfig struct {
 	DNSSearch      any                     `codec:"dns_search_domains"`
 	DNSOptions     any                     `codec:"dns_options"`
 	Inject         map[string]InjectConfig `codec:"inject"`
+	Ports          any                     `codec:"ports"`
 	// Declined holds every other option of the schema; see declined.go.
 	Declined map[string]any `codec:",remain"`
 }
@@ -129,7 +132,7 @@ func taskSpec() *hclspec.Spec {
 		hclspec.StringList: {"args", "volumes", "cap_add", "cap_drop"},
 		hclspec.Number:     {"pids_limit"},
 		hclspec.Bool:       {"idle", "tty", "interactive", "mount_secrets", "expose_tokens", "readonly_rootfs", "cpu_hard_limit"},
-		hclspec.Any:        {"entrypoint", "init", "labels", "ulimit", "sysctl", "dns_servers", "dns_search_domains", "dns_options"},
+		hclspec.Any:        {"entrypoint", "init", "labels", "ulimit", "sysctl", "dns_servers", "dns_search_domains", "dns_options", "ports"},
 	} {
 		for _, name := range names {
 			s[name] = hclspec.Attr(name, typ)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/ports"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
 
@@ -34,6 +35,8 @@ type state struct {
 	FirstUse string   `json:"first_use,omitempty"`
 	// Sources say where its secrets are; none is in here.
 	Sources []source `json:"sources,omitempty"`
+	// Ports are opened anew when the sidecar has lost them.
+	Ports []ports.Port `json:"ports,omitempty"`
 }
 
 func (s state) encode() ([]byte, error) { return json.Marshal(s) }

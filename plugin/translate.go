@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/driver"
+	"github.com/wardyn/nomad-driver-wardyn/internal/ports"
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
@@ -42,7 +43,9 @@ type plan struct {
 	Stage []bind
 	// Sources say where the secrets are that its sidecar may ask for.
 	Sources []source
-	Notes   []string
+	// Ports are to be opened before that, too.
+	Ports []ports.Port
+	Notes []string
 }
 
 // planTask judges and translates a task: everything that is wrong with it is
@@ -130,6 +133,7 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 		},
 		Stage:   stage,
 		Sources: sources,
+		Ports:   g.Ports,
 		Notes:   a.Notes,
 	}
 }

@@ -62,11 +62,18 @@ func clientTask(t *testing.T, file string) *driverpb.TaskConfig {
 		t.Fatal(err)
 	}
 	r := task.Resources
+	var ports []*driverpb.PortMapping
+	if n := job.Groups[0].Network; n != nil {
+		for i, p := range n.Ports {
+			ports = append(ports, &driverpb.PortMapping{Label: p.Label, Value: int32(24000 + i), To: int32(p.To), HostIp: "192.0.2.7"})
+		}
+	}
 	return &driverpb.TaskConfig{
 		Id: allocID + "/" + task.Name + "/0badcafe", Name: task.Name, AllocId: allocID,
 		JobId: job.ID, Namespace: "default", TaskGroupName: job.Groups[0].Name, User: task.User,
 		AllocDir: "/nomad/alloc/" + allocID, Env: env, MsgpackDriverConfig: config,
 		Resources: &driverpb.Resources{
+			Ports: ports,
 			AllocatedResources: &driverpb.AllocatedTaskResources{
 				Cpu:    &driverpb.AllocatedCpuResources{CpuShares: int64(r.CPU)},
 				Memory: &driverpb.AllocatedMemoryResources{MemoryMb: int64(r.MemoryMB), MemoryMaxMb: int64(r.MemoryMaxMB)},

@@ -52,6 +52,10 @@ func serve(ctx context.Context, control, file string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	in, err := openInlet(work, src, runID, sink, log)
+	if err != nil {
+		return err
+	}
 	if err := start(ctx, srv, src, log); err != nil {
 		return err
 	}
@@ -59,7 +63,7 @@ func serve(ctx context.Context, control, file string, log *slog.Logger) error {
 	settle(log)
 	log.Info("ready", "run", src.config.RunID, "listen", src.node.Listen)
 	<-ctx.Done()
-	return stop(srv, sink, log)
+	return stop(srv, in, sink, log)
 }
 
 // start resolves what has to be there, opens the listeners and says so.
@@ -149,10 +153,11 @@ func listenDNS(addr netip.Addr, log *slog.Logger) error {
 }
 
 // stop drains requests, then records, within one bound.
-func stop(srv *proxy.Server, sink *audit.Log, log *slog.Logger) error {
+func stop(srv *proxy.Server, in *inlet, sink *audit.Log, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	drain, cancelDrain := context.WithTimeout(ctx, shutdownTimeout-5*time.Second)
+	in.shutdown(drain)
 	srv.Shutdown(drain)
 	cancelDrain()
 	if lost := sink.Close(ctx); lost > 0 {

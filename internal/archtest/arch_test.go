@@ -29,15 +29,16 @@ var ours = map[string][]string{
 	"runner/runnertest": {"runner", "runner/types", "runner/egress"},
 	"driver":            {"runner", "runner/types", "runner/egress"},
 
-	"plugin":               {"plugin/internal/wire", "driver", "runner", "runner/types", "runner/egress", "internal/taskpath", "internal/control", "internal/keeper", "internal/nearest"},
+	"plugin":               {"plugin/internal/wire", "driver", "runner", "runner/types", "runner/egress", "internal/taskpath", "internal/control", "internal/keeper", "internal/nearest", "internal/ports"},
 	"plugin/internal/wire": {},
 	"plugin/host":          {"plugin/internal/wire"},
 
 	"internal/datadir":  {},
 	"internal/netpool":  {"internal/datadir"},
+	"internal/ports":    {},
 	"internal/embedded": {},
 	"internal/taskpath": {},
-	"internal/control":  {"runner/egress", "runner/types", "internal/datadir"},
+	"internal/control":  {"runner/egress", "runner/types", "internal/datadir", "internal/netpool", "internal/ports"},
 	"internal/keeper":   {"runner"},
 	"internal/proxy":    {"runner/egress", "runner/types"},
 	"internal/rec":      {},
@@ -49,7 +50,7 @@ var ours = map[string][]string{
 
 	"cmd/nomad-driver-wardyn": {"plugin", "driver", "runner", "runner/types", "runner/egress", "runner/docker",
 		"internal/cli", "internal/control", "internal/datadir", "internal/doctor", "internal/embedded", "internal/keeper", "internal/netpool", "internal/taskpath"},
-	"cmd/wardyn-proxy": {"internal/proxy", "runner/egress"},
+	"cmd/wardyn-proxy": {"internal/proxy", "internal/ports", "runner/egress"},
 	"cmd/wardyn-rec":   {"internal/rec"},
 }
 

@@ -57,6 +57,15 @@ func (p *placement) placePorts() error {
 	return errors.Join(errs...)
 }
 
+// portText says where a port is to be found.
+func portText(p host.Port) string {
+	text := fmt.Sprintf("Port %s: %s", p.Label, net.JoinHostPort(p.HostIP, strconv.Itoa(int(p.Value))))
+	if p.To > 0 && p.To != p.Value {
+		text += fmt.Sprintf(", which is %d in the tasks that list it", p.To)
+	}
+	return text
+}
+
 // freePort finds a port nobody listens on. It is free again when it is handed
 // on, as a port that a scheduler picks is.
 func freePort() (int, error) {

@@ -57,6 +57,9 @@ func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int
 
 	launching, cancel := context.WithCancel(ctx)
 	defer cancel()
+	for _, p := range place.ports {
+		r.out.event("", "%s", portText(p))
+	}
 	group := supervise.New(ctx, supervise.Options{
 		Tasks: r.group.Tasks, Batch: r.job.Batch(), Start: r.start,
 		Recoverable: host.IsRecoverable,

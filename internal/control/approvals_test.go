@@ -30,7 +30,7 @@ func (b *bench) openReview(t *testing.T, id uuid.UUID, files string, told func(A
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := b.Open(t.Context(), id, raw, listenAddr)
+	e, err := b.Open(t.Context(), id, raw, runNet)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 const (
 	folderName = "control"
 	socketName = "control.sock"
+	portsName  = "ports.sock"
 	configName = "proxy.json" // the configuration, token and keys in it
 	readyName  = "ready"      // there once the sidecar listens
 )
@@ -29,14 +30,15 @@ const (
 // config is what a run's socket serves.
 type config struct {
 	raw        json.RawMessage
-	listen     netip.Addr
+	listen     netip.Addr // the sidecar's on the run's network
+	agent      netip.Addr // the sandbox's there
 	parsed     egress.Config
 	policyHash string
 }
 
 // parseConfig refuses a configuration that the sidecar would refuse, and one
 // that is another run's.
-func parseConfig(id uuid.UUID, raw []byte, listen netip.Addr) (config, error) {
+func parseConfig(id uuid.UUID, raw []byte, listen, agent netip.Addr) (config, error) {
 	c, err := egress.ParseConfig(raw)
 	if err != nil {
 		return config{}, err
@@ -49,7 +51,7 @@ func parseConfig(id uuid.UUID, raw []byte, listen netip.Addr) (config, error) {
 		return config{}, fmt.Errorf("policy: %w", err)
 	}
 	sum := sha256.Sum256(policy)
-	return config{raw: raw, listen: listen, parsed: c, policyHash: hex.EncodeToString(sum[:8])}, nil
+	return config{raw: raw, listen: listen, agent: agent, parsed: c, policyHash: hex.EncodeToString(sum[:8])}, nil
 }
 
 // secrets are the configuration's values that nobody is to read in a record.
@@ -68,6 +70,7 @@ func (c config) secrets() []string {
 // stored is a configuration at rest.
 type stored struct {
 	Listen netip.Addr      `json:"listen"`
+	Agent  netip.Addr      `json:"agent,omitzero"`
 	Proxy  json.RawMessage `json:"proxy"`
 }
 
@@ -81,7 +84,7 @@ func saveConfig(d *datadir.Dir, id uuid.UUID, c config) error {
 	if err := ignoreMissing(os.Remove(filepath.Join(dir, readyName))); err != nil {
 		return err
 	}
-	b, err := json.Marshal(stored{Listen: c.listen, Proxy: c.raw})
+	b, err := json.Marshal(stored{Listen: c.listen, Agent: c.agent, Proxy: c.raw})
 	if err != nil {
 		return err
 	}
@@ -102,7 +105,7 @@ func loadConfig(d *datadir.Dir, id uuid.UUID) (config, bool, error) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return config{}, false, fmt.Errorf("%s: %w", p, err)
 	}
-	c, err := parseConfig(id, s.Proxy, s.Listen)
+	c, err := parseConfig(id, s.Proxy, s.Listen, s.Agent)
 	if err != nil {
 		return config{}, false, fmt.Errorf("%s: %w", p, err)
 	}

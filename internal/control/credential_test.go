@@ -47,7 +47,7 @@ func (b *bench) openWith(t *testing.T, files string, creds ...Credential) (uuid.
 	if err := b.Prepare(Run{ID: id, FilesDir: files, Credentials: creds}); err != nil {
 		t.Fatal(err)
 	}
-	e, err := b.Open(t.Context(), id, proxyConfig(t, id), listenAddr)
+	e, err := b.Open(t.Context(), id, proxyConfig(t, id), runNet)
 	if err != nil {
 		t.Fatal(err)
 	}

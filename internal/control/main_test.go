@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/controlplane"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
@@ -40,7 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var listenAddr = netip.MustParseAddr("10.213.0.2")
+// runNet is what the runs of these tests have for a network.
+var runNet = netpool.PlanOf(netip.MustParsePrefix("10.213.0.0/29"))
 
 // bench is a server and where its state is.
 type bench struct {
@@ -111,7 +113,7 @@ func (b *bench) open(t *testing.T, id uuid.UUID, files string, heard func(egress
 	if err := b.Prepare(Run{ID: id, FilesDir: files, OnDecision: heard}); err != nil {
 		t.Fatal(err)
 	}
-	e, err := b.Open(t.Context(), id, proxyConfig(t, id), listenAddr)
+	e, err := b.Open(t.Context(), id, proxyConfig(t, id), runNet)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,9 @@ type Record struct {
 	Rule       *RecordRule `json:"rule,omitempty"`
 	PolicyHash string      `json:"policy_hash,omitempty"`
 
+	// Direction is "inbound" for a client of one of the task's ports: Host is
+	// then the client and Port the port it came to.
+	Direction     string   `json:"direction,omitempty"`
 	Scheme        string   `json:"scheme,omitempty"`
 	Host          string   `json:"host,omitempty"`
 	Port          int      `json:"port,omitempty"`
@@ -106,7 +109,7 @@ func flatten(l egress.DecisionLog) Record {
 	r := Record{
 		V: recordVersion, RunID: l.Request.RunID, FlowID: f.FlowID, FlowSeq: f.Seq,
 		Time: l.Request.Time.UTC(), Kind: f.Kind, Decision: l.Decision, Code: l.RuleSource,
-		Rule: &RecordRule{Source: l.RuleSource, ID: f.Rule}, Scheme: f.Scheme,
+		Rule: &RecordRule{Source: l.RuleSource, ID: f.Rule}, Direction: f.Direction, Scheme: f.Scheme,
 		Host: l.Request.Host, Port: l.Request.Port, Method: l.Request.Method, Path: withoutQuery(l.Request.Path),
 		Resolved: f.Resolved, Dialed: f.Dialed, UpstreamProxy: l.Via == viaUpstream,
 		SNI: f.SNI, ALPN: f.ALPN, MITM: f.MITM, Visibility: f.Visibility,
@@ -137,7 +140,7 @@ func unflatten(r Record) egress.DecisionLog {
 		Request:  egress.Request{RunID: r.RunID, Host: r.Host, Port: r.Port, Method: r.Method, Path: r.Path, Time: r.Time},
 		Decision: r.Decision, RuleSource: r.Code, ApprovalID: r.ApprovalID, Scan: r.Scan, Cause: r.Cause, Via: viaDirect,
 		Flow: &egress.FlowDetail{
-			Version: r.V, Seq: r.Seq, FlowID: r.FlowID, Kind: r.Kind, Hint: r.Hint, Scheme: r.Scheme,
+			Version: r.V, Seq: r.Seq, FlowID: r.FlowID, Kind: r.Kind, Hint: r.Hint, Direction: r.Direction, Scheme: r.Scheme,
 			Resolved: r.Resolved, Dialed: r.Dialed, SNI: r.SNI, ALPN: r.ALPN, MITM: r.MITM, Visibility: r.Visibility,
 			Status: r.Status, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
 			DNSMillis: r.DNSMillis, DialMillis: r.DialMillis, Millis: r.Millis, Close: r.Close,

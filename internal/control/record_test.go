@@ -129,7 +129,7 @@ func TestSecretsAreMasked(t *testing.T) {
 	if err := b.Prepare(Run{ID: id, FilesDir: files, Secrets: []string{secret, "short"}, OnDecision: func(l egress.DecisionLog) { heard = l }}); err != nil {
 		t.Fatal(err)
 	}
-	e, err := b.Open(t.Context(), id, proxyConfig(t, id), listenAddr)
+	e, err := b.Open(t.Context(), id, proxyConfig(t, id), runNet)
 	if err != nil {
 		t.Fatal(err)
 	}

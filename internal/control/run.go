@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,6 +34,7 @@ type run struct {
 	// life is held while the socket opens or closes.
 	life sync.Mutex
 	srv  *http.Server // nil while there is no socket
+	give net.Listener // where inbound ports are fetched; nil without any
 
 	mu     sync.Mutex
 	config config
@@ -69,6 +71,9 @@ func (r *run) adopt(owner Run) error {
 		r.counts, r.recent = j.counts, j.recent
 	}
 	old := r.journal
+	if r.owner.Ports != owner.Ports {
+		r.owner.Ports.Close()
+	}
 	r.owner, r.journal = owner, j
 	r.mask = r.mask.with(append(r.currentConfig().secrets(), owner.known()...)...)
 	r.mu.Lock()
@@ -101,7 +106,7 @@ func (r *run) open(c config, resumed bool) (egress.Endpoint, error) {
 		}
 	}
 	dir := filepath.Join(r.opts.Dir.RunDir(r.id), folderName)
-	l, err := listen(dir, r.opts.UID)
+	l, err := listen(dir, socketName, "unix", r.opts.UID)
 	if err != nil {
 		return egress.Endpoint{}, err
 	}
@@ -119,6 +124,10 @@ func (r *run) open(c config, resumed bool) (egress.Endpoint, error) {
 	}
 	r.keep.Unlock()
 
+	if err := r.openPorts(dir); err != nil {
+		l.Close()
+		return egress.Endpoint{}, err
+	}
 	srv := newHTTPServer(r.handler(), r.log)
 	r.srv = srv
 	go func() {
@@ -131,6 +140,10 @@ func (r *run) open(c config, resumed bool) (egress.Endpoint, error) {
 
 // stop ends the service after what is under way. r.life is held.
 func (r *run) stop() {
+	if r.give != nil {
+		r.give.Close()
+		r.give = nil
+	}
 	if r.srv == nil {
 		return
 	}
@@ -166,6 +179,7 @@ func (r *run) detach() {
 	if err := errors.Join(r.journal.close(), r.approvals.close()); err != nil {
 		r.log.Warn("decision files not closed", "error", err)
 	}
+	r.owner.Ports.Close()
 	r.journal, r.owner = nil, Run{}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
+	"github.com/wardyn/nomad-driver-wardyn/internal/ports"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
@@ -52,6 +53,10 @@ type Run struct {
 	// OnApproval hears of each approval that was raised, and of each that was
 	// decided. The same holds as for OnDecision. nil hears nothing.
 	OnApproval func(Approval)
+	// Ports are the run's inbound ports, which the sidecar fetches the sockets
+	// of. They belong to the Server, which closes them when it lets go of the
+	// run. nil is none.
+	Ports *ports.Set
 }
 
 // Server serves the control sockets of a node's runs. It is safe for
@@ -89,11 +94,11 @@ func (s *Server) Prepare(r Run) error {
 }
 
 // Open makes the run's socket and serves proxyConfig on it, together with
-// listen, the sidecar's address on the run's network. Opening an open run
-// replaces its configuration. A run that was not prepared is served, and its
+// what the plan of the run's network says. Opening an open run replaces its
+// configuration. A run that was not prepared is served, and its
 // decisions are counted and logged only. On an error there is no socket.
-func (s *Server) Open(_ context.Context, id uuid.UUID, proxyConfig []byte, listen netip.Addr) (egress.Endpoint, error) {
-	c, err := parseConfig(id, proxyConfig, listen)
+func (s *Server) Open(_ context.Context, id uuid.UUID, proxyConfig []byte, net netpool.Plan) (egress.Endpoint, error) {
+	c, err := parseConfig(id, proxyConfig, net.Sidecar, net.Agent)
 	if err != nil {
 		return egress.Endpoint{}, fmt.Errorf("control: run %s: %w", id, err)
 	}

@@ -49,7 +49,7 @@ func TestOpenRefusesWhatTheSidecarWould(t *testing.T) {
 	for name, raw := range map[string][]byte{
 		"broken": []byte("{"), "empty": []byte("{}"), "another run's": proxyConfig(t, uuid.New()),
 	} {
-		if _, err := b.Open(t.Context(), id, raw, listenAddr); err == nil {
+		if _, err := b.Open(t.Context(), id, raw, runNet); err == nil {
 			t.Errorf("%s configuration: opened", name)
 		} else if strings.Contains(err.Error(), "token-of-") {
 			t.Errorf("invariant 3: the error holds the token: %v", err)
@@ -322,7 +322,7 @@ func TestCloseRemovesWhatTheSocketNeeded(t *testing.T) {
 	}
 	// The run is prepared still and may be opened once more: a substrate
 	// clears an earlier attempt away before each.
-	e, err = b.Open(t.Context(), id, proxyConfig(t, id), listenAddr)
+	e, err = b.Open(t.Context(), id, proxyConfig(t, id), runNet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +381,7 @@ func TestForget(t *testing.T) {
 // A probe's sandbox is nobody's task: it is served, and known while it is open.
 func TestRunThatNobodyPrepared(t *testing.T) {
 	b, id := newBench(t), uuid.New()
-	e, err := b.Open(t.Context(), id, proxyConfig(t, id), listenAddr)
+	e, err := b.Open(t.Context(), id, proxyConfig(t, id), runNet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -407,7 +407,7 @@ func TestOpenReplacesTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw := bytes.ReplaceAll(proxyConfig(t, id), []byte("token-of-"), []byte("fresh-token-of-"))
-	e, err := b.Open(t.Context(), id, raw, listenAddr)
+	e, err := b.Open(t.Context(), id, raw, runNet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,7 +425,7 @@ func TestOpenReplacesTheConfiguration(t *testing.T) {
 }
 
 func TestSocketPathTooLong(t *testing.T) {
-	if _, err := listen("/"+strings.Repeat("x", longestSocket), 0); err == nil || !strings.Contains(err.Error(), "data_dir") {
+	if _, err := listen("/"+strings.Repeat("x", longestSocket), socketName, "unix", 0); err == nil || !strings.Contains(err.Error(), "data_dir") {
 		t.Errorf("%v, want an error that names data_dir", err)
 	}
 }
@@ -438,7 +438,7 @@ func TestSomethingElseWhereTheFolderBelongs(t *testing.T) {
 	if err := os.Symlink(t.TempDir(), filepath.Join(b.dir.RunDir(id), folderName)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Open(t.Context(), id, proxyConfig(t, id), listenAddr); err == nil {
+	if _, err := b.Open(t.Context(), id, proxyConfig(t, id), runNet); err == nil {
 		t.Error("a link was followed")
 	}
 	if err := b.dir.RemoveRunDir(id); err != nil {

@@ -13,11 +13,11 @@ import (
 // longestSocket is what the kernel takes as a socket's path.
 const longestSocket = 107
 
-// listen opens the socket in dir, which uid alone may enter and use; its
-// parents are root's. A folder that is there is kept, since a sidecar may have
-// it mounted, and a socket in it that nobody serves any more is replaced.
-func listen(dir string, uid int) (net.Listener, error) {
-	path := filepath.Join(dir, socketName)
+// listen opens a socket in dir, which uid alone may enter and use; its parents
+// are root's. A folder that is there is kept, since a sidecar may have it
+// mounted, and a socket in it that nobody serves any more is replaced.
+func listen(dir, name, network string, uid int) (*net.UnixListener, error) {
+	path := filepath.Join(dir, name)
 	if len(path) > longestSocket {
 		return nil, fmt.Errorf("control socket: path %q has %d bytes and a socket's may have %d; choose a shorter data_dir", path, len(path), longestSocket)
 	}
@@ -27,7 +27,7 @@ func listen(dir string, uid int) (net.Listener, error) {
 	if err := ignoreMissing(os.Remove(path)); err != nil {
 		return nil, err
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	l, err := net.ListenUnix(network, &net.UnixAddr{Name: path, Net: network})
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}

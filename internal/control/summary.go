@@ -28,6 +28,9 @@ type Summary struct {
 	Allowed uint64 `json:"allowed"`
 	Denied  uint64 `json:"denied"`
 	Pending uint64 `json:"pending"`
+	// Inbound counts the flows that came in by the task's ports. They are in
+	// Codes and in the bytes, and not among the counts above or in Hosts.
+	Inbound uint64 `json:"inbound,omitempty"`
 	// Codes counts verdicts by their reason.
 	Codes map[string]uint64 `json:"codes"`
 	// Hosts counts verdicts by destination, the busiest first. Those beyond
@@ -93,10 +96,14 @@ func (c *counter) add(r Record) {
 }
 
 func (c *counter) verdict(r Record) {
-	count(&c.sum.Allowed, &c.sum.Denied, &c.sum.Pending, r.Decision)
 	if _, known := c.sum.Codes[r.Code]; known || len(c.sum.Codes) < maxCodes {
 		c.sum.Codes[r.Code]++
 	}
+	if r.Direction == egress.Inbound {
+		c.sum.Inbound++
+		return
+	}
+	count(&c.sum.Allowed, &c.sum.Denied, &c.sum.Pending, r.Decision)
 	key := hostKey{r.Host, r.Port}
 	h := c.hosts[key]
 	if h == nil {

@@ -207,7 +207,7 @@ func (b *build) makeSidecar(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	endpoint, err := b.opts.Control.Open(ctx, run, config, b.net.Plan.Sidecar)
+	endpoint, err := b.opts.Control.Open(ctx, run, config, b.net.Plan)
 	if err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}

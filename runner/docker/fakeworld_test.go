@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
@@ -37,19 +38,19 @@ type fakeControl struct {
 	err    error
 }
 
-func (c *fakeControl) Open(_ context.Context, run uuid.UUID, config []byte, listen netip.Addr) (Endpoint, error) {
+func (c *fakeControl) Open(_ context.Context, run uuid.UUID, config []byte, net netpool.Plan) (Endpoint, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		return Endpoint{}, c.err
 	}
 	ready := make(chan struct{})
-	c.open[run], c.config, c.listen = ready, config, listen
+	c.open[run], c.config, c.listen = ready, config, net.Sidecar
 	return Endpoint{Dir: filepath.Join(c.dir.RunDir(run), "control"), Ready: ready}, nil
 }
 
 func (c *fakeControl) Expect(run uuid.UUID) (Endpoint, error) {
-	return c.Open(context.Background(), run, c.config, c.listen)
+	return c.Open(context.Background(), run, c.config, netpool.Plan{Sidecar: c.listen})
 }
 
 func (c *fakeControl) Close(run uuid.UUID) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
@@ -42,10 +43,9 @@ type Options struct {
 // ControlPlane is the plugin's side of the sidecars' control socket.
 type ControlPlane interface {
 	// Open makes the run's control socket and serves proxyConfig on it, to be
-	// answered together with the node's own configuration. listen is the
-	// sidecar's address on the run's network. Opening an open run replaces
-	// its configuration.
-	Open(ctx context.Context, run uuid.UUID, proxyConfig []byte, listen netip.Addr) (Endpoint, error)
+	// answered together with the node's own configuration and the addresses of
+	// the run's network. Opening an open run replaces its configuration.
+	Open(ctx context.Context, run uuid.UUID, proxyConfig []byte, net netpool.Plan) (Endpoint, error)
 	// Expect makes the open socket of a run ready for another sidecar in place
 	// of one that died; an error when this process serves none.
 	Expect(run uuid.UUID) (Endpoint, error)

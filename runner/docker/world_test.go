@@ -22,6 +22,7 @@ import (
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
 	"github.com/wardyn/nomad-driver-wardyn/internal/embedded"
+	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
@@ -143,7 +144,7 @@ type standinControl struct {
 	configs [][]byte
 }
 
-func (c *standinControl) Open(_ context.Context, run uuid.UUID, config []byte, listen netip.Addr) (Endpoint, error) {
+func (c *standinControl) Open(_ context.Context, run uuid.UUID, config []byte, plan netpool.Plan) (Endpoint, error) {
 	dir, err := c.dir.MakeRunDir(run, "control")
 	if err != nil {
 		return Endpoint{}, err
@@ -163,7 +164,7 @@ func (c *standinControl) Open(_ context.Context, run uuid.UUID, config []byte, l
 			http.Error(w, c.refuse, http.StatusServiceUnavailable)
 			return
 		}
-		node := egress.NodeConfig{Listen: firstOf(c.listen, listen.String())}
+		node := egress.NodeConfig{Listen: firstOf(c.listen, plan.Sidecar.String())}
 		json.NewEncoder(w).Encode(egress.SidecarConfig{Proxy: config, Node: node})
 	})
 	var once sync.Once

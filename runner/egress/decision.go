@@ -42,6 +42,9 @@ type DecisionLog struct {
 	Flow *FlowDetail `json:"flow,omitempty"`
 }
 
+// Inbound is the direction of a flow that came in by a port of the task's.
+const Inbound = "inbound"
+
 // FlowDetail carries the rest of a record: which flow, which of its two
 // records, the rule that matched, what was dialled and what it cost.
 type FlowDetail struct {
@@ -49,12 +52,16 @@ type FlowDetail struct {
 	Seq     uint64 `json:"seq"`
 	FlowID  string `json:"flow_id"`
 	// Kind is "decision" for the verdict and "end" for the end of the flow.
-	Kind     string   `json:"kind"`
-	Rule     string   `json:"rule,omitempty"` // the policy entry that matched, as written
-	Hint     string   `json:"hint,omitempty"` // what an author or operator can change
-	Scheme   string   `json:"scheme,omitempty"`
-	Resolved []string `json:"resolved_ips,omitempty"`
-	Dialed   string   `json:"dialed_ip,omitempty"`
+	Kind string `json:"kind"`
+	// Direction is Inbound where a client came to the sandbox: Request.Host is
+	// then the client's address, Request.Port the port it connected to, and
+	// BytesUp is what it was sent. It is left out otherwise.
+	Direction string   `json:"direction,omitempty"`
+	Rule      string   `json:"rule,omitempty"` // the policy entry that matched, as written
+	Hint      string   `json:"hint,omitempty"` // what an author or operator can change
+	Scheme    string   `json:"scheme,omitempty"`
+	Resolved  []string `json:"resolved_ips,omitempty"`
+	Dialed    string   `json:"dialed_ip,omitempty"`
 	// IPVetted is false where an upstream proxy resolves the name, so that the
 	// address guard covered literals only; it is left out otherwise.
 	IPVetted   *bool  `json:"ip_vetted,omitempty"`

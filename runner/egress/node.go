@@ -26,6 +26,9 @@ const OnBehalf = "X-Wardyn-On-Behalf"
 // plugin itself: a unix socket mounted into it.
 const LocalControlURL = "unix:///run/wardyn/control.sock"
 
+// LocalPortsSocket is where the sidecar fetches the sockets of inbound ports.
+const LocalPortsSocket = "/run/wardyn/ports.sock"
+
 // SidecarConfig is the answer of PathConfig on the local control socket.
 type SidecarConfig struct {
 	// Proxy holds exactly the bytes of runner.BuildProxyConfig.
@@ -39,6 +42,11 @@ type NodeConfig struct {
 	// binds it and nothing else, so that neither the host nor a neighbour on
 	// the egress network can use a run's credentials.
 	Listen string `json:"listen,omitempty"`
+	// Agent is the sandbox's own address there.
+	Agent string `json:"agent,omitempty"`
+	// Ports are the inbound ports that the sidecar fetches the sockets of, at
+	// LocalPortsSocket.
+	Ports []string `json:"ports,omitempty"`
 	// Own are addresses and prefixes that the node itself holds; all are refused.
 	Own []string `json:"own,omitempty"`
 	// PrivateHosts opens single private upstreams: host name to the prefixes it

@@ -41,6 +41,7 @@ func appendFlow(b []byte, f *egress.FlowDetail) []byte {
 	b = strconv.AppendUint(append(b, `,"seq":`...), f.Seq, 10)
 	b = appendString(append(b, `,"flow_id":`...), f.FlowID)
 	b = appendString(append(b, `,"kind":`...), f.Kind)
+	b = optString(b, `,"direction":`, f.Direction)
 	b = optString(b, `,"rule":`, f.Rule)
 	b = optString(b, `,"hint":`, f.Hint)
 	b = optString(b, `,"scheme":`, f.Scheme)

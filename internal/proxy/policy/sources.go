@@ -23,6 +23,7 @@ const (
 	CleartextCredential = "builtin:cleartext-credential"
 	UpstreamTLS         = "builtin:upstream-tls"
 	UpstreamProxy       = "builtin:upstream-proxy"
+	Inbound             = "policy:port"
 	Limit               = "builtin:limit"
 	Revoked             = "builtin:revoked"
 )
