@@ -18,6 +18,7 @@ import (
 // operator's ceilings.
 type ask struct {
 	Image      string
+	Pull       imageAsk
 	Argv       []string
 	Entrypoint []string // nil keeps the image's
 	Idle       bool
@@ -68,6 +69,7 @@ func readAsk(c TaskConfig, h HostConfig, f *faults) ask {
 		ReadonlyRootfs: c.ReadonlyRootfs, HardCPU: c.CPUHardLimit,
 		Secrets: c.MountSecrets, Tokens: c.ExposeTokens,
 	}
+	a.readImage(c, h, f)
 	a.readProcess(c, f)
 	a.readClass(c, h, f)
 	if c.Egress != nil {
@@ -82,20 +84,9 @@ func readAsk(c TaskConfig, h HostConfig, f *faults) ask {
 	return a
 }
 
-// reservedImages are the names under which the driver keeps images of its own.
-var reservedImages = []string{"wardyn-snap/", "wardyn-tools", "rainier-env:"}
-
 var hostname = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 
 func (a *ask) readProcess(c TaskConfig, f *faults) {
-	switch {
-	case c.Image == "":
-		f.add("image", nil, "it is missing", `name the image to run, for instance image = "busybox:1"`)
-	case strings.ContainsAny(c.Image, " \t\n"):
-		f.add("image", c.Image, "an image name has no blanks", "")
-	case slices.ContainsFunc(reservedImages, func(p string) bool { return strings.HasPrefix(c.Image, p) }):
-		f.add("image", c.Image, "the name belongs to the driver", "use an image of your own")
-	}
 	var err error
 	if a.Entrypoint, err = stringList(c.Entrypoint); err != nil {
 		f.add("entrypoint", c.Entrypoint, err.Error(), "")

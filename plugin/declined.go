@@ -53,13 +53,6 @@ var declined = map[string]refusal{
 	"volume_driver": {"volume drivers of the engine reach the host's file system", "use a host volume with volume_mount"},
 	"storage_opt":   {"storage options are the operator's", "remove the block"},
 
-	// Images.
-	"auth":               {"this version pulls without credentials", "have the operator pull the image beforehand"},
-	"auth_soft_fail":     {"this version pulls without credentials", "remove the line"},
-	"force_pull":         {"an image that is present is used as it is", "name the image by digest"},
-	"image_pull_timeout": {"the limit of a pull is the driver's", "remove the line"},
-	"load":               {"this version loads no image archives", "push the image to a registry, or have the operator load it"},
-
 	// The rest of what other drivers take.
 	"logging":                   {"output goes to Nomad, and from there wherever the agent sends it", "remove the block; see nomad alloc logs"},
 	"healthchecks":              {"health checks of the image are never run", "remove the block; use a check of the service block"},

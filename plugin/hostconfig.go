@@ -46,6 +46,7 @@ type HostConfig struct {
 	AllowCaps       []string // without CAP_, upper case
 	AllowSecretsDir bool
 	ExposeTokens    bool
+	Images          ImageRules
 	Slots           int // 0 is the size of the subnet pool
 	// Ports are the host's ports that tasks may have; nil is every port that
 	// Nomad assigns.
@@ -110,6 +111,7 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 	h.AllowCaps = allowCaps(f, c.AllowCaps)
 	h.EgressHost = egressHost(f, c.EgressPluginConfig)
 	h.Ports = portRanges(f, c.Ports)
+	h.Images = imageRules(f, c.ImageConfig)
 	sortFaults(f)
 	return h, f
 }

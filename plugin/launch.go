@@ -20,6 +20,13 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
 
+// planWithin is plan with a deadline.
+func (p *Plugin) planWithin(ctx context.Context, b *Backend, tc *driverpb.TaskConfig) (plan, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return p.plan(ctx, b, tc)
+}
+
 // plan judges and translates a task. Nothing is done yet.
 func (p *Plugin) plan(ctx context.Context, b *Backend, tc *driverpb.TaskConfig) (plan, error) {
 	var c TaskConfig
@@ -140,6 +147,16 @@ func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig
 	}
 	undo.add(func(ctx context.Context) error { return b.Outputs.Finish(ctx, t.output, 0) })
 	pl.Spec.Sandbox.Task.Output = b.Outputs.Sink(t.output)
+	src := &pl.Spec.Sandbox.Task.Image
+	src.Notify = func(m string) { p.events.emit(tc, m) }
+	if pl.Load != nil {
+		archive, err := dirs.OpenFile(*pl.Load)
+		if err != nil {
+			return nil, fmt.Errorf("load: %w: %w", runner.ErrInvalid, err)
+		}
+		defer archive.Close()
+		src.Archive = archive
+	}
 	h, err := b.Driver.Create(ctx, pl.Spec)
 	if err != nil {
 		return nil, err

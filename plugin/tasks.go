@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,12 @@ import (
 )
 
 const (
-	// startTimeout bounds a start, the pull of its image included: nobody can
-	// cancel one.
-	startTimeout = 15 * time.Minute
+	// startTimeout bounds a start, what its image takes not counted: nobody
+	// can cancel one.
+	startTimeout = 10 * time.Minute
+	// defaultPullTimeout is what the runner waits for an image when neither task
+	// nor operator says.
+	defaultPullTimeout = 15 * time.Minute
 	// recoverTimeout bounds what a recovery asks the engine. An agent's start
 	// waits for every one of them.
 	recoverTimeout = 5 * time.Second
@@ -30,8 +34,6 @@ const (
 
 // StartTask runs a task: judged and translated first, then handed down once.
 func (p *Plugin) StartTask(ctx context.Context, r *driverpb.StartTaskRequest) (*driverpb.StartTaskResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	tc := r.GetTask()
 	known, release, err := p.tasks.begin(TaskID(tc.GetId()))
 	if err != nil {
@@ -45,10 +47,12 @@ func (p *Plugin) StartTask(ctx context.Context, r *driverpb.StartTaskRequest) (*
 	if err != nil {
 		return nil, startError(err)
 	}
-	pl, err := p.plan(ctx, b, tc)
+	pl, err := p.planWithin(ctx, b, tc)
 	if err != nil {
 		return nil, startError(err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout+cmp.Or(pl.Spec.Sandbox.Task.Image.Timeout, defaultPullTimeout))
+	defer cancel()
 	t, err := p.launch(ctx, b, tc, pl)
 	if err != nil {
 		return nil, startError(err)

@@ -45,6 +45,8 @@ type plan struct {
 	Sources []source
 	// Ports are to be opened before that, too.
 	Ports []ports.Port
+	// Load is an archive to load the image from; nil pulls it.
+	Load  *taskpath.Source
 	Notes []string
 }
 
@@ -134,6 +136,7 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 		Stage:   stage,
 		Sources: sources,
 		Ports:   g.Ports,
+		Load:    a.Pull.Load,
 		Notes:   a.Notes,
 	}
 }
@@ -162,6 +165,7 @@ func process(t *driverpb.TaskConfig, a ask, g given, mounts []runner.TaskMount, 
 	return &runner.TaskProcess{
 		Argv:           a.Argv,
 		Entrypoint:     a.Entrypoint,
+		Image:          a.Pull.Source,
 		Idle:           a.Idle,
 		User:           t.GetUser(),
 		WorkDir:        a.WorkDir,

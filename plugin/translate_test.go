@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -238,9 +239,15 @@ func TestI3SecretsStayOut(t *testing.T) {
 	}
 	c := decodeTask(t, tc)
 	c.Declined = map[string]any{
-		"auth":   []any{map[string]any{"username": "u", "password": "hunter2"}},
 		"inject": []any{map[string]any{"x": []any{map[string]any{"value": "hunter2"}}}},
 	}
+	c.Auth = []any{map[string]any{"username": "u", "password": "hunter2"}}
+	if p, err := planTask(tc, TaskConfig{Image: "busybox", ImageTaskConfig: ImageTaskConfig{Auth: c.Auth}}, closedHost, node); err != nil {
+		t.Error(err)
+	} else if b, _ := json.Marshal(p); strings.Contains(string(b)+fmt.Sprintf("%v %+v %#v", p, p, p), "hunter2") {
+		t.Error("a registry password shows in the plan")
+	}
+	c.Auth = []any{map[string]any{"username": "u", "passwrd": "hunter2"}}
 	tc.Env["WARDYN_KEY"] = "hunter2"
 	_, err = planTask(tc, c, closedHost, node)
 	if err == nil || strings.Contains(err.Error(), "hunter2") {

@@ -26,6 +26,9 @@ type TaskProcess struct {
 	// StopSignal is the signal of a stop without one; "" is the image's, else SIGTERM.
 	StopSignal string
 
+	// Image says how the image gets onto the node.
+	Image ImageSource
+
 	// Output takes the main process's streams over before it starts; nil discards them.
 	Output OutputSink
 

@@ -99,6 +99,11 @@ tests() {
   [ -x /bin/busybox ] || [ -x /usr/bin/busybox ] && /bin/busybox --list >/dev/null 2>&1 || want+=(busybox-static)
   command -v git >/dev/null || want+=(git)
   command -v ip >/dev/null || want+=(iproute2)
+  if ! command -v docker-registry >/dev/null; then
+    want+=(docker-registry)
+    # Tests start registries of their own: the package's service stays off.
+    trap 'systemctl disable -q --now docker-registry 2>/dev/null || true' EXIT
+  fi
   [ ${#want[@]} = 0 ] || apt_install "${want[@]}"
 }
 

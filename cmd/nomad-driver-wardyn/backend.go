@@ -16,6 +16,7 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
 	"github.com/wardyn/nomad-driver-wardyn/runner/docker"
+	"github.com/wardyn/nomad-driver-wardyn/runner/docker/regauth"
 )
 
 // parts are the pieces of one installation on this node, put together.
@@ -38,7 +39,8 @@ func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
 		Endpoint: h.Endpoint, Dir: dir, Control: p.control, Log: log,
 		Tools:      embedded.New(dir.Path("bin")),
 		SubnetPool: h.SubnetPool, EgressPool: h.EgressPool, Runtimes: h.Runtimes,
-		Max: limits(h),
+		Images: imageOptions(h.Images),
+		Max:    limits(h),
 	})
 	if err != nil {
 		return nil, err
@@ -54,6 +56,14 @@ func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
 		Spool:  dir.Path(), Log: log,
 	}
 	return p, nil
+}
+
+func imageOptions(r plugin.ImageRules) docker.ImageOptions {
+	return docker.ImageOptions{
+		Auth:        regauth.Source{File: r.AuthFile, Helper: r.AuthHelper},
+		PullTimeout: r.PullTimeout, PullActivity: r.PullActivity,
+		TrustPresent: r.TrustPresent, KeepUnused: r.KeepUnused,
+	}
 }
 
 // build makes the plugin's backend.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -55,6 +56,25 @@ func (d Dirs) Open(s Source, create bool) (*os.File, error) {
 	}
 	if err := plain(f); err != nil {
 		f.Close()
+		return nil, fmt.Errorf("source %q: %w", s, err)
+	}
+	return f, nil
+}
+
+// OpenFile opens a regular file of a job's for reading, as Open does.
+func (d Dirs) OpenFile(s Source) (*os.File, error) {
+	handle, err := d.Open(s, false)
+	if err != nil {
+		return nil, err
+	}
+	defer handle.Close()
+	if fi, err := handle.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("source %q is no file", s), err)
+	}
+	// The handle can neither be read nor replaced; its own name leads to the
+	// same file.
+	f, err := os.Open("/proc/self/fd/" + strconv.Itoa(int(handle.Fd())))
+	if err != nil {
 		return nil, fmt.Errorf("source %q: %w", s, err)
 	}
 	return f, nil

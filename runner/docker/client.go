@@ -8,6 +8,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
@@ -50,6 +51,7 @@ type api interface {
 	NetworkList(ctx context.Context, o network.ListOptions) ([]network.Summary, error)
 	NetworkRemove(ctx context.Context, id string) error
 
+	DistributionInspect(ctx context.Context, ref, encodedAuth string) (registry.DistributionInspect, error)
 	ImageInspect(ctx context.Context, ref string, o ...client.ImageInspectOption) (image.InspectResponse, error)
 	ImageLoad(ctx context.Context, r io.Reader, o ...client.ImageLoadOption) (image.LoadResponse, error)
 	ImagePull(ctx context.Context, ref string, o image.PullOptions) (io.ReadCloser, error)

@@ -40,6 +40,8 @@ func (r *Runner) create(ctx context.Context, spec runner.SandboxSpec, started bo
 	}
 	defer end()
 	p, err := r.prepare(ctx, spec)
+	b := &build{Runner: r, plan: p, steps: r.steps(spec.RunID), started: started}
+	defer b.releaseImage()
 	if err != nil {
 		return runner.Sandbox{}, fmt.Errorf("create sandbox: %w", err)
 	}
@@ -52,7 +54,6 @@ func (r *Runner) create(ctx context.Context, spec runner.SandboxSpec, started bo
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
 	ref := AgentName(spec.RunID)
-	b := &build{Runner: r, plan: p, steps: r.steps(spec.RunID), started: started}
 	if err := b.run(ctx); err != nil {
 		r.use.forget(ref)
 		return runner.Sandbox{}, errors.Join(fmt.Errorf("create sandbox: %w", err), b.rollback())

@@ -31,7 +31,7 @@ func TestR3EngineThatNeverAnswers(t *testing.T) {
 		"RemoveVolume":  {func(ctx context.Context, w *fakeWorld) error { return w.RemoveVolume(ctx, "x") }, callTimeout},
 		"EgressGateway": {func(ctx context.Context, w *fakeWorld) error { _, err := w.EgressGateway(ctx); return err }, callTimeout},
 		"RemoveEgress":  {func(ctx context.Context, w *fakeWorld) error { return w.RemoveEgressNetwork(ctx) }, callTimeout},
-		"Pull":          {func(ctx context.Context, w *fakeWorld) error { return w.Pull(ctx, "x") }, pullInactivity},
+		"Pull":          {func(ctx context.Context, w *fakeWorld) error { return w.Pull(ctx, "x") }, defaultPullActivity},
 		"Capabilities": {func(ctx context.Context, w *fakeWorld) error {
 			w.forgetFacts()
 			_, err := w.Capabilities(ctx)
@@ -139,7 +139,7 @@ func TestPullThatStandsStill(t *testing.T) {
 		if !errors.Is(err, runner.ErrUnavailable) || !strings.Contains(err.Error(), "no progress") {
 			t.Errorf("err = %v", err)
 		}
-		if took := time.Since(began); took != pullInactivity {
+		if took := time.Since(began); took != defaultPullActivity {
 			t.Errorf("took %v", took)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
@@ -47,6 +48,11 @@ type fakeEngine struct {
 	pull map[string]image.InspectResponse
 	// pullStalls: a pull begins and then says nothing more.
 	pullStalls bool
+	// admits judges who may have an image; nil is a registry that is away,
+	// from which pulls succeed.
+	admits func(ref, auth string) error
+	// says is what a pull says; "" is one word.
+	says io.Reader
 	// exits is the exit code of a container that ends at once.
 	exits map[string]int64
 	logs  map[string]string
@@ -237,7 +243,7 @@ func (f *fakeEngine) ContainerList(ctx context.Context, o container.ListOptions)
 				if c.State.Paused {
 					state = container.StatePaused
 				}
-				out = append(out, container.Summary{ID: c.ID, Names: []string{c.Name}, Labels: c.Config.Labels, State: state})
+				out = append(out, container.Summary{ID: c.ID, Names: []string{c.Name}, Labels: c.Config.Labels, State: state, ImageID: c.Config.Image})
 			}
 		}
 		return nil
@@ -340,6 +346,9 @@ func (f *fakeEngine) ImageInspect(ctx context.Context, ref string, _ ...client.I
 		for name, have := range f.images {
 			if name == ref || have.ID == ref {
 				i = have
+				if len(i.RepoTags) == 0 && name == ref {
+					i.RepoTags = []string{name}
+				}
 				return nil
 			}
 		}
@@ -357,8 +366,23 @@ func (f *fakeEngine) ImageLoad(ctx context.Context, r io.Reader, _ ...client.Ima
 	return image.LoadResponse{Body: http.NoBody}, err
 }
 
-func (f *fakeEngine) ImagePull(ctx context.Context, ref string, _ image.PullOptions) (io.ReadCloser, error) {
+// DistributionInspect knows what is in registry, by digest and credentials.
+func (f *fakeEngine) DistributionInspect(ctx context.Context, ref, auth string) (registry.DistributionInspect, error) {
+	return registry.DistributionInspect{}, f.do(ctx, "DistributionInspect "+ref, func() error {
+		if f.admits == nil {
+			return fmt.Errorf("dial: %w", errdefs.ErrUnavailable)
+		}
+		return f.admits(ref, auth)
+	})
+}
+
+func (f *fakeEngine) ImagePull(ctx context.Context, ref string, o image.PullOptions) (io.ReadCloser, error) {
 	err := f.do(ctx, "ImagePull "+ref, func() error {
+		if f.admits != nil {
+			if err := f.admits(ref, o.RegistryAuth); err != nil {
+				return err
+			}
+		}
 		i, ok := f.pull[ref]
 		if !ok {
 			return notFound("image: pull access denied for " + ref)
@@ -371,6 +395,9 @@ func (f *fakeEngine) ImagePull(ctx context.Context, ref string, _ image.PullOpti
 		context.AfterFunc(ctx, func() { pw.CloseWithError(ctx.Err()) })
 		go pw.Write([]byte(`{"status":"pulling"}`))
 		return pr, err
+	}
+	if f.says != nil {
+		return io.NopCloser(f.says), err
 	}
 	return io.NopCloser(strings.NewReader(`{"status":"pulling"}`)), err
 }

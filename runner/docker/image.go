@@ -2,20 +2,16 @@ package docker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"time"
+	"maps"
+	"slices"
 
+	"github.com/distribution/reference"
 	"github.com/docker/docker/api/types/image"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
-
-// pullInactivity ends a pull that has stood still for that long. A pull as
-// such has no deadline: images are as large as they are.
-const pullInactivity = 2 * time.Minute
 
 // imageFacts is what an image says about how it wants to be run.
 type imageFacts struct {
@@ -25,15 +21,55 @@ type imageFacts struct {
 	User, WorkDir   string
 	StopSignal      string
 	Labels          map[string]string
+	Volumes         []string // places it declares volumes at
+	Names           []string // tags, and names with digests
 }
 
 func imageFactsOf(i image.InspectResponse) imageFacts {
-	f := imageFacts{ID: i.ID, Arch: i.Architecture, OS: i.Os}
+	f := imageFacts{ID: i.ID, Arch: i.Architecture, OS: i.Os, Names: slices.Concat(i.RepoTags, i.RepoDigests)}
 	if c := i.Config; c != nil {
 		f.Entrypoint, f.Cmd = c.Entrypoint, c.Cmd
 		f.User, f.WorkDir, f.StopSignal, f.Labels = c.User, c.WorkingDir, c.StopSignal, c.Labels
+		f.Volumes = slices.Sorted(maps.Keys(c.Volumes))
 	}
 	return f
+}
+
+// named reports whether ref is a name of the image, and not its id or the
+// beginning of it, by which a job would reach images of others.
+func (f imageFacts) named(ref string) bool {
+	want, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return false
+	}
+	want = reference.TagNameOnly(want)
+	return slices.ContainsFunc(f.Names, func(n string) bool {
+		have, err := reference.ParseNormalizedNamed(n)
+		if err != nil || have.Name() != want.Name() {
+			return false
+		}
+		if d, ok := want.(reference.Digested); ok {
+			h, ok := have.(reference.Digested)
+			return ok && h.Digest() == d.Digest()
+		}
+		return have.String() == want.String()
+	})
+}
+
+// digestOf is the image's name with the digest that the registry of ref knows
+// it by; "" for an image that did not come from there.
+func (f imageFacts) digestOf(ref string) string {
+	want, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return ""
+	}
+	for _, n := range f.Names {
+		have, err := reference.ParseNormalizedNamed(n)
+		if _, ok := have.(reference.Digested); err == nil && ok && have.Name() == want.Name() {
+			return n
+		}
+	}
+	return ""
 }
 
 // ImagePresent reports whether ref, a tag, a digest or an id, is in the
@@ -64,70 +100,30 @@ func (r *Runner) inspectImage(ctx context.Context, ref string) (imageFacts, erro
 	return imageFactsOf(i), nil
 }
 
-// ensureImage is the image's facts, after a pull where it is not present.
+// ensureImage is the image's facts: loaded from the task's archive, pulled
+// where it is absent or is to be asked for always, else as it is present.
 // Presence is asked by inspect, which knows digests as well as tags.
-func (r *Runner) ensureImage(ctx context.Context, ref string) (imageFacts, error) {
-	f, err := r.inspectImage(ctx, ref)
-	if !errors.Is(err, runner.ErrNotFound) {
-		return f, err
+func (r *Runner) ensureImage(ctx context.Context, ref string, src runner.ImageSource) (imageFacts, error) {
+	if src.Archive != nil {
+		return r.loadArchive(ctx, ref, src)
 	}
-	if err := r.Pull(ctx, ref); err != nil {
+	f, err := r.inspectImage(ctx, ref)
+	absent := errors.Is(err, runner.ErrNotFound)
+	if err != nil && !absent {
 		return imageFacts{}, err
 	}
-	return r.inspectImage(ctx, ref)
-}
-
-// Pull fetches an image. Callers that want the same one share one pull, which
-// goes on when one of them gives up.
-func (r *Runner) Pull(ctx context.Context, ref string) error {
-	done := r.pulls.DoChan(ref, func() (any, error) {
-		return nil, r.pull(context.WithoutCancel(ctx), ref)
-	})
-	select {
-	case res := <-done:
-		return res.Err
-	case <-ctx.Done():
-		return fmt.Errorf("pull %s: %w", ref, ctx.Err())
-	}
-}
-
-// pull runs until the engine is done or has said nothing for pullInactivity.
-func (r *Runner) pull(ctx context.Context, ref string) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stalled := fmt.Errorf("no progress for %v: %w", pullInactivity, runner.ErrUnavailable)
-	watch := time.AfterFunc(pullInactivity, func() { cancel(stalled) })
-	defer watch.Stop()
-	rc, err := r.api.ImagePull(ctx, ref, image.PullOptions{})
-	if err == nil {
-		defer rc.Close()
-		err = followPull(rc, func() { watch.Reset(pullInactivity) })
-	}
-	if cause := context.Cause(ctx); err != nil && errors.Is(cause, stalled) {
-		err = cause
-	}
-	return wrap("pull "+ref, err)
-}
-
-// followPull reads the engine's progress messages; the last word may be an error.
-func followPull(r io.Reader, progress func()) error {
-	d := json.NewDecoder(r)
-	for {
-		var m struct {
-			Error       string `json:"error"`
-			ErrorDetail struct {
-				Message string `json:"message"`
-			} `json:"errorDetail"`
+	if !absent && !src.Always {
+		if !f.named(ref) {
+			return imageFacts{}, fmt.Errorf("image %q is the id of an image and no name; write a tag or a digest: %w", ref, runner.ErrInvalid)
 		}
-		switch err := d.Decode(&m); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-		if text := firstOf(m.ErrorDetail.Message, m.Error); text != "" {
-			return errors.New(text)
-		}
-		progress()
+		return f, r.admit(ctx, ref, f, src)
 	}
+	if err := r.pullFor(ctx, ref, src); err != nil {
+		return imageFacts{}, err
+	}
+	fresh, err := r.inspectImage(ctx, ref)
+	if err == nil && fresh.ID != f.ID {
+		err = r.images.pulled(fresh.ID, ref)
+	}
+	return fresh, err
 }

@@ -91,13 +91,13 @@ func TestFollowPull(t *testing.T) {
 		"cut":       {`{"status":`, "unexpected EOF", 0},
 	} {
 		steps := 0
-		err := followPull(strings.NewReader(tc.stream), func() { steps++ })
+		err := followPull(strings.NewReader(tc.stream), func(pullMessage) { steps++ })
 		if steps != tc.steps || (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v after %d steps", name, err, steps)
 		}
 	}
 	broken := io.MultiReader(strings.NewReader(`{"status":"a"}`), errReader{})
-	if err := followPull(broken, func() {}); err == nil {
+	if err := followPull(broken, func(pullMessage) {}); err == nil {
 		t.Error("a broken stream passes")
 	}
 }

@@ -36,6 +36,8 @@ type Options struct {
 	Runtimes map[types.ConfinementClass]string
 	// Max caps what any task may ask for; zero fields do not cap.
 	Max runner.Resources
+	// Images are the host's decisions about images.
+	Images ImageOptions
 	// Log takes operational messages. Required.
 	Log *slog.Logger
 }

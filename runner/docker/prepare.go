@@ -18,6 +18,16 @@ type plan struct {
 	image   imageFacts
 	tools   string // id of the tools image
 	record  string // host path of wardyn-rec
+	unwant  func() // lets the clean-up of images have the image again; nil before there is one
+}
+
+// releaseImage ends the hold on the image, once its container is there or will
+// not be.
+func (p *plan) releaseImage() {
+	if p.unwant != nil {
+		p.unwant()
+		p.unwant = nil
+	}
 }
 
 // networked: the sandbox has a network, and hence a sidecar.
@@ -50,14 +60,28 @@ func (r *Runner) prepare(ctx context.Context, spec runner.SandboxSpec) (plan, er
 	if err := r.requireClass(ctx, subject{p.class, p.runtime}, host); err != nil {
 		return plan{}, err
 	}
-	return p, r.withImage(ctx, &p)
+	err = r.withImage(ctx, &p)
+	return p, err
 }
 
 // withImage fills in the image's facts and judges them.
 func (r *Runner) withImage(ctx context.Context, p *plan) error {
+	var src runner.ImageSource
+	if p.spec.Task != nil {
+		src = p.spec.Task.Image
+	}
+	r.startImageGC()
 	var err error
-	if p.image, err = r.ensureImage(ctx, p.spec.Image); err != nil {
+	if p.image, err = r.ensureImage(ctx, p.spec.Image, src); err != nil {
 		return err
 	}
-	return checkImage(p.spec, p.image, p.host)
+	p.releaseImage()
+	p.unwant = r.gc.want(p.image.ID)
+	if err := checkImage(p.spec, p.image, p.host); err != nil {
+		return err
+	}
+	if name := firstOf(p.image.digestOf(p.spec.Image), p.image.ID); name != p.spec.Image {
+		src.Tell("Image %s is %s", p.spec.Image, name)
+	}
+	return r.images.used(p.image.ID)
 }

@@ -17,10 +17,12 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/image"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
-// registry serves one image on loopback, which every engine takes without TLS.
-type registry struct {
+// loopRegistry serves one image on loopback, which every engine takes without TLS.
+type loopRegistry struct {
 	host     string
 	digest   string // of the manifest
 	contents map[string][]byte
@@ -30,9 +32,9 @@ type registry struct {
 	manifests int // asked for with GET
 }
 
-func newRegistry(t *testing.T) *registry {
+func newRegistry(t *testing.T) *loopRegistry {
 	t.Helper()
-	r := &registry{contents: make(map[string][]byte), kinds: make(map[string]string)}
+	r := &loopRegistry{contents: make(map[string][]byte), kinds: make(map[string]string)}
 	var layer, plain bytes.Buffer
 	w := tar.NewWriter(&plain)
 	w.WriteHeader(&tar.Header{Name: "hello", Mode: 0o644, Size: 2})
@@ -71,7 +73,7 @@ func newRegistry(t *testing.T) *registry {
 	return r
 }
 
-func (r *registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+func (r *loopRegistry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	b, ok := r.contents[q.URL.Path]
 	if !ok {
 		http.Error(w, `{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}`, http.StatusNotFound)
@@ -120,16 +122,16 @@ func TestB23PullOnce(t *testing.T) {
 		}
 	})
 	for range 2 {
-		f, err := w.ensureImage(t.Context(), byDigest)
+		f, err := w.ensureImage(t.Context(), byDigest, runner.ImageSource{})
 		if err != nil || len(f.Cmd) != 1 || f.Arch != runtime.GOARCH {
 			t.Fatalf("%+v, %v", f, err)
 		}
 	}
 	after := reg.manifests
-	if _, err := w.ensureImage(t.Context(), byDigest); err != nil || after != reg.manifests || after == 0 {
+	if _, err := w.ensureImage(t.Context(), byDigest, runner.ImageSource{}); err != nil || after != reg.manifests || after == 0 {
 		t.Errorf("asked %d times, then %d; %v", after, reg.manifests, err)
 	}
-	if _, err := w.ensureImage(t.Context(), byTag); err != nil {
+	if _, err := w.ensureImage(t.Context(), byTag, runner.ImageSource{}); err != nil {
 		t.Error(err)
 	}
 	spec := specFor(t, "runc")

@@ -8,8 +8,6 @@ import (
 	"runtime"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
@@ -42,12 +40,15 @@ type Runner struct {
 	runs   *netpool.Pool // subnets of runs
 	egress *netpool.Pool // subnet of the egress network
 
-	use      use                // what is remembered of living sandboxes
-	making   inflight           // sandboxes being created
-	starts   chan struct{}      // bounds parallel creates
-	pulls    singleflight.Group // one pull an image at a time
-	engine   factsCache         // what the engine says of the host
-	findings *findingsCache     // what probes found out
+	use      use            // what is remembered of living sandboxes
+	making   inflight       // sandboxes being created
+	starts   chan struct{}  // bounds parallel creates
+	pulls    pulls          // downloads under way
+	admitted admissions     // what registries said of present images
+	images   imageBook      // what this installation has pulled
+	gc       imageGC        // the clean-up of images
+	engine   factsCache     // what the engine says of the host
+	findings *findingsCache // what probes found out
 }
 
 // New connects to the engine's socket. It does not talk to it: an engine that
@@ -88,7 +89,7 @@ func newRunner(o Options, a api) (*Runner, error) {
 	}
 	return &Runner{
 		opts: o, api: a, runs: runs, egress: egress,
-		findings: newFindings(),
+		findings: newFindings(), images: imageBook{o.Dir},
 		// More at once only makes each of them slower (K17).
 		starts: make(chan struct{}, runtime.NumCPU()+1),
 	}, nil
@@ -101,6 +102,7 @@ func (r *Runner) Name() string { return "docker" }
 // made, and lets go of the engine. Sandboxes are not touched.
 func (r *Runner) Close() error {
 	r.findings.stop()
+	r.stopImageGC()
 	return r.api.Close()
 }
 

@@ -57,7 +57,12 @@ func (r *Runner) RemoveToolImage(ctx context.Context) error {
 func (r *Runner) loadImage(ctx context.Context, archive []byte) error {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	resp, err := r.api.ImageLoad(ctx, bytes.NewReader(archive))
+	return r.load(ctx, bytes.NewReader(archive))
+}
+
+// load gives an archive to the engine.
+func (r *Runner) load(ctx context.Context, archive io.Reader) error {
+	resp, err := r.api.ImageLoad(ctx, archive)
 	if err != nil {
 		return wrap("load", err)
 	}
@@ -66,5 +71,5 @@ func (r *Runner) loadImage(ctx context.Context, archive []byte) error {
 		_, err := io.Copy(io.Discard, resp.Body)
 		return wrap("load", err)
 	}
-	return wrap("load", followPull(resp.Body, func() {}))
+	return wrap("load", followPull(resp.Body, func(pullMessage) {}))
 }

@@ -1,0 +1,73 @@
+package testenv
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// RegistryUser and RegistryPassword are what Registry's registry takes.
+const (
+	RegistryUser     = "tester"
+	RegistryPassword = "secret-Pw"
+	registryEntry    = "tester:$2y$05$.wF1k7w8WgRWC4wEEWbohuIXbV9WECARofV9KWG14dr2jXDLg3mfK\n"
+)
+
+// Registry starts a registry on loopback, which every engine takes without
+// TLS, and returns its host and port. With wantAuth it gives nothing without
+// the credentials. It ends with the test.
+func Registry(t testing.TB, wantAuth bool) string {
+	t.Helper()
+	bin, err := exec.LookPath("docker-registry")
+	if err != nil {
+		missing(t, "docker-registry", "Debian's package of that name is not installed")
+	}
+	dir := t.TempDir()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := l.Addr().String()
+	l.Close()
+	config := fmt.Sprintf("version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: %s}\n", filepath.Join(dir, "data"), host)
+	if wantAuth {
+		users := filepath.Join(dir, "users")
+		if err := os.WriteFile(users, []byte(registryEntry), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		config += fmt.Sprintf("auth: {htpasswd: {realm: test, path: %s}}\n", users)
+	}
+	file := filepath.Join(dir, "config.yml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(bin, "serve", file)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("the registry said:\n%s", &said)
+		}
+	})
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		resp, err := http.Get("http://" + host + "/v2/")
+		if err == nil {
+			resp.Body.Close()
+			return host
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the registry does not answer: %v", err)
+		}
+	}
+}
