@@ -1,6 +1,7 @@
 // Package runnertest tests what stands above and below the runner contract
 // without an engine: [Fake] is a runner in memory, [Run] the suite every
-// runner has to pass.
+// runner has to pass. The suite's own test is a set of liars, each of which
+// breaks one rule and is caught by the check of that rule.
 //
 // A Fake keeps the contract: idempotent verbs, sentinels, back-pressure of
 // unread output, gone is not failed. What its sandboxes run is Go: a [Program]
