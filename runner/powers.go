@@ -95,6 +95,8 @@ type ClassFinding struct {
 	Runtime string // "" when none is registered
 	Works   bool
 	Reason  string // why not, with the remedy
+	// Checked is when this was found out; zero when nothing had to be tried.
+	Checked time.Time
 }
 
 // Listed is one sandbox of this instance as a substrate lists it.

@@ -31,6 +31,7 @@ type hostFacts struct {
 	NCPU           int
 	Arch           string // in Go's and the registries' spelling
 	Kernel         string
+	BootID         string   // of the host's kernel
 	Runtimes       []string // registered names, sorted
 	RuntimeKey     string   // changes whenever a registration does
 	DefaultRuntime string
@@ -75,7 +76,7 @@ func (r *Runner) facts(ctx context.Context) (hostFacts, error) {
 		return hostFacts{}, fmt.Errorf("mounts of the host: %w", err)
 	}
 	f := factsOf(info, string(mounts))
-	f.KVMGroup, f.MaxNofile = kvmGroup(), maxNofile(r.opts.Endpoint)
+	f.KVMGroup, f.MaxNofile, f.BootID = kvmGroup(), maxNofile(r.opts.Endpoint), bootID()
 	r.engine.keep(f)
 	return f, nil
 }
@@ -220,4 +221,10 @@ func kvmGroup() int {
 		return -1
 	}
 	return int(st.Gid)
+}
+
+// bootID tells one running kernel from every other; "" when it is not to be had.
+func bootID() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b))
 }

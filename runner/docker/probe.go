@@ -65,11 +65,12 @@ func (r *Runner) examine(ctx context.Context) runner.Findings {
 		if err == nil {
 			r.refresh(subject{class, rt}, key, host)
 		}
-		all = append(all, classState{subject{class, rt}, err})
+		all = append(all, classState{subject: subject{class, rt}, err: err})
 	}
 	for i, s := range all {
 		if s.err == nil {
 			all[i].err = r.findings.await(wctx, s.subject, key)
+			all[i].checked = r.findings.checked(s.subject)
 		}
 	}
 	return findingsOf(host, all, bridgeFilterOn())
@@ -98,6 +99,7 @@ func (r *Runner) refresh(s subject, key string, host hostFacts) {
 type classState struct {
 	subject // without a runtime when none is registered
 	err     error
+	checked time.Time
 }
 
 // findingsOf puts what was found into the contract's words. bridgeFilter says
@@ -108,7 +110,7 @@ func findingsOf(host hostFacts, states []classState, bridgeFilter bool) runner.F
 	f.Capabilities = runner.Capabilities{Driver: "docker", Resolved: make(map[types.ConfinementClass]string)}
 	var reasons []string
 	for _, s := range states {
-		cf := runner.ClassFinding{Class: string(s.class), Runtime: s.runtime, Works: s.err == nil}
+		cf := runner.ClassFinding{Class: string(s.class), Runtime: s.runtime, Works: s.err == nil, Checked: s.checked}
 		if s.err != nil {
 			cf.Reason = s.err.Error()
 			f.Pending = f.Pending || errors.Is(s.err, errProbing)

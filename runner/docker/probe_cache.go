@@ -176,5 +176,15 @@ func (c *findingsCache) await(ctx context.Context, s subject, key string) error 
 	return errProbing
 }
 
+// checked is when what is known of a subject was found out; zero when nothing is.
+func (c *findingsCache) checked(s subject) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.known[s]; f != nil && f.known {
+		return f.at
+	}
+	return time.Time{}
+}
+
 // errProbing: nothing is known of the class yet.
 var errProbing = errors.New("its probe is still running")

@@ -83,14 +83,30 @@ func (r *Runner) runProbes(ctx context.Context, s subject, host hostFacts,
 	if err := judgeClass(s, host, out, err); err != nil {
 		return err
 	}
+	return r.probeEgress(ctx, name, in)
+}
+
+// probeEgress tries from inside to reach the host and what is behind it, and
+// listens on the host for what gets there without an answer.
+func (r *Runner) probeEgress(ctx context.Context, name string, in probeInput) error {
 	own, err := netpool.HostAddresses()
 	if err != nil {
 		return err
 	}
-	targets := egressTargets(net, own, bridgeLinkLocal(bridgeName(net.ID, nil)))
+	ears, err := r.listen(in.Class)
+	if err != nil {
+		return err
+	}
+	defer ears.close()
+	in.Sockets = ears.dir
+	targets := egressTargets(in.Net, own, bridgeLinkLocal(bridgeName(in.Net.ID, nil)))
+	targets = append(targets, ears.targets(in.Net.Plan.Subnet)...)
 	in.Args = append([]string{"netprobe", "-timeout", netTimeout.String()}, targets...)
-	out, err = r.runProbe(ctx, name, in)
-	return judgeEgress(targets, out, err)
+	out, err := r.runProbe(ctx, name, in)
+	if err := judgeEgress(targets, out, err); err != nil {
+		return err
+	}
+	return ears.judge()
 }
 
 // probeInput is all that a probe container's configuration follows from.
@@ -100,7 +116,9 @@ type probeInput struct {
 	Host           hostFacts
 	Net            runNetwork
 	Args           []string
-	Labels         map[string]string
+	// Sockets is a folder of the host to be found at probeSockets; "" is none.
+	Sockets string
+	Labels  map[string]string
 }
 
 // probeConfig confines a probe as an agent is confined.
@@ -112,6 +130,9 @@ func probeConfig(in probeInput) containerConfig {
 	h.LogConfig = rotated("1m", 1)
 	if inFamily(in.Runtime, familyKrun) {
 		giveKVM(h, in.Host)
+	}
+	if in.Sockets != "" {
+		h.Mounts = append(h.Mounts, bind(in.Sockets, probeSockets, true, ""))
 	}
 	n := joinNetwork(h, &in.Net)
 	return containerConfig{

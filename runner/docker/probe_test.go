@@ -20,7 +20,7 @@ func TestR63JudgeClass(t *testing.T) {
 	report := func(release string, right int) string {
 		return fmt.Sprintf(`{"sysname":"Linux","release":%q,"processes":64,"right":%d,"fault":"process 3: exit status 2"}`, release, right)
 	}
-	host := hostFacts{Kernel: "6.1.0"}
+	host := hostFacts{Kernel: "6.1.0", BootID: "b1"}
 	for _, tc := range []struct {
 		name, runtime string
 		class         types.ConfinementClass
@@ -34,6 +34,9 @@ func TestR63JudgeClass(t *testing.T) {
 		{"a microVM", "kata", types.CC3, probeOutput{stdout: report("5.15.0", 64)}, nil, ""},
 		{"a microVM that is runc", "kata", types.CC3, probeOutput{stdout: report("6.1.0", 64)}, nil, "not a virtual machine"},
 		{"a microVM that is gVisor", "kata", types.CC3, probeOutput{stdout: report("4.4.0", 64)}, nil, "not a virtual machine"},
+		{"gVisor by another name of the host's kernel", "runsc", types.CC2, probeOutput{stdout: `{"release":"4.4.0","boot_id":"b1","processes":64,"right":64}`}, nil, "not gVisor"},
+		{"a microVM by another name of the host's kernel", "kata", types.CC3, probeOutput{stdout: `{"release":"5.15.0","boot_id":"b1","processes":64,"right":64}`}, nil, "not a virtual machine"},
+		{"a microVM with a boot of its own", "kata", types.CC3, probeOutput{stdout: `{"release":"5.15.0","boot_id":"b2","processes":64,"right":64}`}, nil, ""},
 		{"one program of 64 wrong", "runsc", types.CC2, probeOutput{code: 1, stdout: report("4.4.0", 63)}, nil, "63 of 64"},
 		{"right and yet failed", "runsc", types.CC2, probeOutput{code: 1, stdout: report("4.4.0", 64)}, nil, "64 of 64"},
 		{"no programs at all", "runc", types.CC1, probeOutput{stdout: `{"release":"6.1.0"}`}, nil, "0 of 0"},
@@ -102,7 +105,8 @@ func TestEgressTargets(t *testing.T) {
 
 // R61: every flag follows from a probe.
 func TestR61Findings(t *testing.T) {
-	states := []classState{{subject{types.CC1, "runc"}, nil}, {subject{types.CC2, "runsc"}, errors.New("hangs")}, {subject{types.CC3, ""}, errors.New("none")}}
+	states := []classState{
+		{subject: subject{types.CC1, "runc"}}, {subject: subject{types.CC2, "runsc"}, err: errors.New("hangs")}, {subject: subject{types.CC3, ""}, err: errors.New("none")}}
 	f := findingsOf(hostFacts{Version: "28.5.2"}, states, true)
 	if !f.Healthy || !f.Capabilities.StructuralEgress || len(f.Capabilities.ConfinementClasses) != 1 || f.Capabilities.Resolved[types.CC1] != "oci/runc" ||
 		f.EngineVersion != "28.5.2" || len(f.Classes) != 3 || f.Classes[1].Works || f.Classes[1].Reason != "hangs" {

@@ -4,17 +4,14 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
 // loopbackHost is an engine of the test's own whose host asks a resolver on
@@ -28,71 +25,9 @@ type loopbackHost struct {
 // newLoopbackHost starts the engine and makes it the one under test.
 func newLoopbackHost(t *testing.T) *loopbackHost {
 	t.Helper()
-	for _, tool := range []string{"dockerd", "unshare", "ip"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("no %s: a private engine cannot be started", tool)
-		}
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("a private engine needs root")
-	}
-	// Short, since a socket's path is limited to 107 bytes.
-	dir, err := os.MkdirTemp("", "wardyn-engine-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{"resolv.conf": "nameserver 127.0.0.1\n", "daemon.json": "{}"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	script := fmt.Sprintf(`set -e
-mount --make-rprivate /
-mount --bind %[1]s/resolv.conf /etc/resolv.conf
-ip link set lo up
-exec dockerd --config-file %[1]s/daemon.json --data-root %[1]s/data --exec-root %[1]s/exec --pidfile %[1]s/pid \
-  -H unix://%[1]s/sock --containerd-namespace %[2]s --containerd-plugins-namespace %[2]s-plugins`,
-		dir, "wardyn-test-"+uuid.NewString()[:8])
-	cmd := exec.Command("unshare", "--net", "--mount", "sh", "-c", script)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { cmd.Wait(); close(ended) }()
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-		case <-time.After(30 * time.Second):
-			cmd.Process.Kill()
-			<-ended
-		}
-		log.Close()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	waitFor(t, "private engine", func() bool {
-		select {
-		case <-ended:
-			b, _ := os.ReadFile(log.Name())
-			t.Fatalf("the private engine ended:\n%s", b)
-		default:
-		}
-		c, err := net.Dial("unix", filepath.Join(dir, "sock"))
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	})
-	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(dir, "sock"))
+	e := testenv.StartEngine(t, testenv.EngineOptions{ResolvConf: "nameserver 127.0.0.1\n"})
 	h := &loopbackHost{}
-	h.listen(t, cmd.Process.Pid)
+	h.listen(t, e.PID)
 	return h
 }
 

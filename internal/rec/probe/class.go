@@ -25,10 +25,12 @@ const (
 
 // ClassReport is the verdict of Class.
 type ClassReport struct {
-	Sysname   string `json:"sysname"`
-	Release   string `json:"release"`
-	Version   string `json:"version"`
-	Machine   string `json:"machine"`
+	Sysname string `json:"sysname"`
+	Release string `json:"release"`
+	Version string `json:"version"`
+	Machine string `json:"machine"`
+	// BootID is drawn anew by every kernel that boots; "" where there is none.
+	BootID    string `json:"boot_id,omitempty"`
 	Processes int    `json:"processes"` // started
 	Right     int    `json:"right"`     // ended with the right answer
 	Fault     string `json:"fault,omitempty"`
@@ -44,6 +46,9 @@ func Class(stdout, stderr io.Writer) int {
 	if err := unix.Uname(&u); err == nil {
 		r.Sysname, r.Release = unix.ByteSliceToString(u.Sysname[:]), unix.ByteSliceToString(u.Release[:])
 		r.Version, r.Machine = unix.ByteSliceToString(u.Version[:]), unix.ByteSliceToString(u.Machine[:])
+	}
+	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		r.BootID = strings.TrimSpace(string(b))
 	}
 	var (
 		mu    sync.Mutex // guards r

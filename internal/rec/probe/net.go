@@ -74,6 +74,8 @@ func (t target) try(timeout time.Duration) NetResult {
 	switch t.kind {
 	case "tcp":
 		return tryTCP(ctx, t.addr)
+	case "unix":
+		return tryUnix(ctx, t.path)
 	case "udp":
 		return tryUDP(ctx, t.addr, []byte(greeting), func(b []byte) string { return fmt.Sprintf("answered %d bytes", len(b)) })
 	default:
@@ -89,6 +91,23 @@ func tryTCP(ctx context.Context, addr netip.AddrPort) NetResult {
 		return failed(err)
 	}
 	defer c.Close()
+	return NetResult{Reached: true, Detail: "connected"}
+}
+
+// tryUnix takes only a word from the other side for an answer: that there is a
+// socket and nobody behind it says nothing.
+func tryUnix(ctx context.Context, path string) NetResult {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return NetResult{Detail: err.Error()}
+	}
+	defer c.Close()
+	end, _ := ctx.Deadline()
+	c.SetDeadline(end)
+	if _, err := c.Read(make([]byte, 1)); err != nil {
+		return NetResult{Detail: "connected, and then " + err.Error()}
+	}
 	return NetResult{Reached: true, Detail: "connected"}
 }
 

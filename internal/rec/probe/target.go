@@ -12,6 +12,7 @@ import (
 //	udp:ADDR:PORT        send a datagram and wait for an answer
 //	dns:SERVER:NAME      ask SERVER (ADDR or ADDR:PORT) for NAME over UDP
 //	tcp6ll:[ADDR]:PORT   connect to a link-local IPv6 address on each interface
+//	unix:PATH            connect to a unix socket and wait for a word
 //
 // IPv6 addresses stand in brackets. Addresses only: a probe that first asked a
 // resolver would test the resolver.
@@ -20,6 +21,7 @@ type target struct {
 	kind string
 	addr netip.AddrPort
 	name string // dns
+	path string // unix
 }
 
 func parseTarget(s string) (target, error) {
@@ -42,8 +44,12 @@ func parseTarget(s string) (target, error) {
 		}
 		t.name = rest[i+1:]
 		t.addr, err = parseServer(rest[:i])
+	case "unix":
+		if t.path = rest; !strings.HasPrefix(rest, "/") {
+			err = fmt.Errorf("an absolute path is needed")
+		}
 	default:
-		return t, fmt.Errorf("target %q: unknown kind; the kinds are tcp, udp, dns and tcp6ll", s)
+		return t, fmt.Errorf("target %q: unknown kind; the kinds are tcp, udp, dns, tcp6ll and unix", s)
 	}
 	if err != nil {
 		return t, fmt.Errorf("target %q: %w", s, err)

@@ -1,0 +1,121 @@
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// probeSockets is where a probe finds a folder of the host with a socket in it.
+const (
+	probeSockets = "/probe"
+	probeSocket  = "unix:" + probeSockets + "/s"
+)
+
+// errHostSockets: gVisor can be told to let its sandboxes out by a socket's path.
+var errHostSockets = errors.New("it lets a sandbox connect to unix sockets of the host; register the runtime without --host-uds and --fsgofer-host-uds")
+
+// ears are what the host listens with while a probe tries to be heard: some
+// packets arrive that can never be answered.
+type ears struct {
+	strays net.PacketConn // hears broadcasts and multicasts
+	dir    string         // folder with a socket that answers; "" is none
+	socket net.Listener
+}
+
+// listen opens the ears. The socket is for gVisor, which keeps sandboxes from
+// those of the host unless it was told otherwise; elsewhere who has a socket
+// mounted may use it.
+func (r *Runner) listen(class types.ConfinementClass) (*ears, error) {
+	strays, err := net.ListenPacket("udp4", ":0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for a probe's broadcasts: %w", err)
+	}
+	e := &ears{strays: strays}
+	if class != types.CC2 {
+		return e, nil
+	}
+	if err := e.openSocket(r.opts.Dir.RunRoot()); err != nil {
+		e.close()
+		return nil, fmt.Errorf("socket for a probe: %w", err)
+	}
+	return e, nil
+}
+
+func (e *ears) openSocket(root string) error {
+	var err error
+	if e.dir, err = os.MkdirTemp(root, "probe-"); err != nil {
+		return err
+	}
+	path := filepath.Join(e.dir, "s")
+	if e.socket, err = net.Listen("unix", path); err != nil {
+		return err
+	}
+	go func() {
+		for {
+			c, err := e.socket.Accept()
+			if err != nil {
+				return
+			}
+			c.Write([]byte("heard\n"))
+			c.Close()
+		}
+	}()
+	// The probe's user is nobody in particular.
+	return errors.Join(os.Chmod(path, 0o666), os.Chmod(e.dir, 0o755))
+}
+
+// targets are what a probe on that network is to try so as to be heard.
+func (e *ears) targets(subnet netip.Prefix) []string {
+	port := e.strays.LocalAddr().(*net.UDPAddr).Port
+	var out []string
+	for _, a := range []string{"255.255.255.255", lastOf(subnet).String(), "224.0.0.1"} {
+		out = append(out, fmt.Sprintf("udp:%s:%d", a, port))
+	}
+	if e.socket != nil {
+		out = append(out, probeSocket)
+	}
+	return out
+}
+
+// lastOf is an IPv4 subnet's broadcast address.
+func lastOf(p netip.Prefix) netip.Addr {
+	a := p.Masked().Addr().As4()
+	for bit := p.Bits(); bit < 32; bit++ {
+		a[bit/8] |= 0x80 >> (bit % 8)
+	}
+	return netip.AddrFrom4(a)
+}
+
+// judge says whether anything was heard; nil is no. The probe is over, so what
+// it sent has arrived.
+func (e *ears) judge() error {
+	e.strays.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	b := make([]byte, 64)
+	for {
+		n, from, err := e.strays.ReadFrom(b)
+		if err != nil {
+			return nil
+		}
+		if strings.HasPrefix(string(b[:n]), "wardyn-rec") {
+			return fmt.Errorf("the host hears broadcasts of a sandbox (from %s); no sandbox is created while that is so: net.ipv4.conf.BRIDGE.rp_filter must stay 1", from)
+		}
+	}
+}
+
+func (e *ears) close() {
+	e.strays.Close()
+	if e.socket != nil {
+		e.socket.Close()
+	}
+	if e.dir != "" {
+		os.RemoveAll(e.dir)
+	}
+}
