@@ -24,9 +24,9 @@ type injection struct {
 func (a *ask) readInject(blocks map[string]InjectConfig, h HostConfig, f *faults) {
 	seen := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(blocks)) {
-		at := func(option string) string { return fmt.Sprintf("inject %q: %s", name, option) }
+		at := func(option string) string { return "inject." + name + "." + option }
 		c := blocks[name]
-		checkName(f, fmt.Sprintf("inject %q", name), name)
+		checkName(f, "inject."+name, name)
 		in := injection{Name: name, Header: c.Header, Format: c.Format, Credential: c.Credential}
 		in.Host = a.injectHost(at("host"), c.Host, h, f)
 		if other := seen[in.Host]; other != "" && in.Host != "" {
@@ -117,7 +117,7 @@ func admitCredentials(namespace, job string, a ask, h HostConfig, f *faults) {
 			continue
 		}
 		if why := c.For.admits(namespace, job); why != "" {
-			f.add(fmt.Sprintf("inject %q: credential", in.Name), in.Credential, why, "ask the operator (plugin option credential, namespaces and jobs)")
+			f.add("inject."+in.Name+".credential", in.Credential, why, "ask the operator (plugin option credential, namespaces and jobs)")
 		}
 	}
 }

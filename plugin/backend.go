@@ -51,6 +51,10 @@ type ControlPlane interface {
 	Resume(ctx context.Context, r control.Run) (egress.Endpoint, error)
 	// Summary counts a known run's decisions.
 	Summary(run uuid.UUID) (control.Summary, bool)
+	// Approvals are those of a known run's session.
+	Approvals(run uuid.UUID) []control.Approval
+	// Decide rules on one of them.
+	Decide(run uuid.UUID, ref string, v control.Ruling) (control.Approval, error)
 	// Forget ends a run's service; an unknown run is nil.
 	Forget(run uuid.UUID) error
 }

@@ -356,7 +356,10 @@ func TestD8Verbs(t *testing.T) {
 		{"decisions -n x", 2, nil, "positive number"},
 		{"status -bogus", 2, nil, "unknown flag"},
 		{"nosuch", 2, nil, "no verb"},
-		{"approve 1", 1, nil, "holds no requests"},
+		{"pending", 0, []string{"nothing waits"}, ""},
+		{"pending -json", 0, []string{"[]"}, ""},
+		{"approve abcd", 1, nil, "decided on the node, with nomad-driver-wardyn ctl"},
+		{"deny", 2, nil, "want one approval"},
 		{"suspend", 1, nil, "SIGSTOP"},
 	} {
 		out, errs, code := b.ask(tc.ID, strings.Fields(c.words)...)

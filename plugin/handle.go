@@ -86,9 +86,13 @@ func outputOf(b *Backend, run uuid.UUID, stdout, stderr string) keeper.Task {
 // control is the task's run as the control plane knows it.
 func (t *task) control() control.Run {
 	return control.Run{
-		ID: t.state.Run, FilesDir: t.records, OnDecision: t.denials.hear,
+		ID: t.state.Run, Owner: ownerOf(t.config), FilesDir: t.records, OnDecision: t.denials.hear,
 		OnApproval: t.reviews.hear, Credentials: t.credentials, Ports: t.ports,
 	}
+}
+
+func ownerOf(tc *driverpb.TaskConfig) control.Owner {
+	return control.Owner{Namespace: tc.GetNamespace(), Job: tc.GetJobId(), Alloc: tc.GetAllocId(), Task: tc.GetName()}
 }
 
 // end records how the task ended. Only the first word counts.

@@ -103,8 +103,8 @@ func egressHost(f *faults, c EgressPluginConfig) EgressHost {
 }
 
 func hostCredential(f *faults, name string, c CredentialConfig) HostCredential {
-	at := func(option string) string { return fmt.Sprintf("credential %q: %s", name, option) }
-	checkName(f, fmt.Sprintf("credential %q", name), name)
+	at := func(option string) string { return "credential." + name + "." + option }
+	checkName(f, "credential."+name, name)
 	checkHostFile(f, at("file"), c.File, true)
 	if len(c.Hosts) == 0 {
 		f.add(at("hosts"), nil, "it is missing", "list the hosts that the credential may be sent to")

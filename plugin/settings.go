@@ -116,12 +116,32 @@ func (s *settingList) egress(a ask, policy types.RunPolicySpec, h HostConfig) {
 	for _, name := range slices.Sorted(maps.Keys(h.PrivateHosts)) {
 		s.add("private host", name, ByOperator, "plugin option private_hosts; the job must allow it all the same")
 	}
+	s.credentials(a, h)
 	s.asked("methods", strings.Join(a.Methods, ", "), "all")
 	switch {
 	case policy.AllowAllEgress:
 		s.add("everything else", "allowed", ByAuthor, "egress.allow_all")
+	case policy.FirstUseApproval.RaisesApproval():
+		s.add("everything else", "put to a reviewer", ByAuthor, fmt.Sprintf("first_use = %s; plugin option approvals = %s", policy.FirstUseApproval, h.Approvals))
 	default:
 		s.add("everything else", "denied", ByDefault, "first_use = "+string(policy.FirstUseApproval))
+	}
+}
+
+// credentials are whose TLS is opened, and what is put into it.
+func (s *settingList) credentials(a ask, h HostConfig) {
+	for _, host := range h.Intercept {
+		s.add("intercept", host, ByOperator, "plugin option intercept")
+	}
+	for _, host := range a.Intercept {
+		s.add("intercept", host, ByAuthor, "within the plugin option allow_intercept")
+	}
+	for _, in := range a.Inject {
+		from, why := "secrets/"+in.File, ""
+		if in.Credential != "" {
+			from, why = "the operator's "+in.Credential, "within the plugin option credential"
+		}
+		s.add("inject", fmt.Sprintf("%s: %s from %s", in.Host, in.Header, from), ByAuthor, why)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,14 +37,14 @@ type verbCall struct {
 	ctx    context.Context
 	args   []string // without flags
 	json   bool
-	most   int // how many lines are wanted
+	all    bool
+	flags  map[string]string // those with a value
+	most   int               // how many lines are wanted
 	out    io.Writer
 }
 
 // later are verbs that this version does not have, with the reason.
 var later = map[string]string{
-	"pending": "this version holds no requests for review", "approve": "this version holds no requests for review",
-	"deny":    "this version holds no requests for review",
 	"suspend": "use nomad alloc signal -s SIGSTOP", "resume": "use nomad alloc signal -s SIGCONT",
 	"snapshot": "this version makes no snapshots", "recording": "this version makes no recordings",
 }
@@ -53,6 +54,10 @@ func verbs() []verb {
 		{"status", "", "what the sandbox is, its class and its policy", showStatus},
 		{"decisions", "[-n N]", "the latest decisions about its requests", showDecisions},
 		{"explain", "[HOST[:PORT]]", "what holds for the task and who decided it; of a host: what would become of a request", showExplanation},
+		{"pending", "[-all]", "first uses that wait for approval", showPending},
+		{"approve", "ID [-for 1h]", "let a first use pass; -scope session or attempt, -note TEXT", approve},
+		{"deny", "ID", "refuse it for the session", deny},
+		{"revoke", "ID", "take an approval back; what it let through is cut", deny},
 		{"help", "", "this text", showHelp},
 	}
 }
@@ -91,6 +96,9 @@ type useError struct{ text string }
 
 func (e *useError) Error() string { return e.text }
 
+// valueFlags are those that take any text.
+var valueFlags = []string{"for", "scope", "note"}
+
 // parse reads a verb, its flags and its arguments, in any order.
 func (c *verbCall) parse(argv []string) (verb, error) {
 	if len(argv) == 0 {
@@ -105,6 +113,13 @@ func (c *verbCall) parse(argv []string) (verb, error) {
 			c.args = append(c.args, arg)
 		case flag == "json":
 			c.json = true
+		case flag == "all":
+			c.all = true
+		case slices.Contains(valueFlags, flag) && len(rest) > 0:
+			if c.flags == nil {
+				c.flags = map[string]string{}
+			}
+			c.flags[flag], rest = rest[0], rest[1:]
 		case flag == "n" && len(rest) > 0:
 			n, err := strconv.Atoi(rest[0])
 			if err != nil || n < 1 {

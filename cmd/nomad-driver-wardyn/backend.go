@@ -76,6 +76,9 @@ func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Ba
 	if err := os.Mkdir(stage, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
+	if err := p.control.ServeCtl(filepath.Join(p.dir.RunRoot(), control.CtlSocket)); err != nil {
+		return nil, err
+	}
 	return &plugin.Backend{
 		Driver:    driver.NewDocker(p.runner, driver.DockerOpts{TotalSlots: slots(h)}),
 		Runner:    p.runner,

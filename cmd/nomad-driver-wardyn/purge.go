@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
@@ -46,7 +47,7 @@ func purgeInstallation(ctx context.Context, h plugin.HostConfig) error {
 	for _, r := range records {
 		errs = append(errs, p.runner.KillSandbox(ctx, refOf(r.RunID)))
 	}
-	errs = append(errs, p.runner.RemoveProbes(ctx), p.runner.RemoveEgressNetwork(ctx), p.unstage(), p.endKeeper(ctx), p.dir.RemoveRunRoot(), p.runner.RemoveToolImage(ctx))
+	errs = append(errs, p.runner.RemoveProbes(ctx), p.runner.RemoveEgressNetwork(ctx), p.unstage(), p.endKeeper(ctx), p.endCtl(), p.dir.RemoveRunRoot(), p.runner.RemoveToolImage(ctx))
 	return errors.Join(errs...)
 }
 
@@ -59,6 +60,15 @@ func (p *parts) endKeeper(ctx context.Context) error {
 		errs = append(errs, p.keeper.Finish(ctx, keeper.Task{ID: id}, 0))
 	}
 	return errors.Join(append(errs, p.keeper.Quit(ctx))...)
+}
+
+// endCtl removes the socket that the last plugin left for people on the node.
+func (p *parts) endCtl() error {
+	err := os.Remove(filepath.Join(p.dir.RunRoot(), control.CtlSocket))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // unstage takes away what is still bound for jobs. The folder of one run is

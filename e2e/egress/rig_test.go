@@ -303,8 +303,8 @@ func (w *work) containers(t *testing.T) map[string]string {
 	return out
 }
 
-// upstream is a TLS host beyond the sidecar, on port 443, that remembers what
-// it was sent.
+// upstream is a host beyond the sidecar, with TLS on port 443 and without on
+// 8080, that remembers what it was sent.
 type upstream struct {
 	addr string
 	mux  *http.ServeMux
@@ -338,9 +338,24 @@ func newUpstream(t *testing.T, caFile string) *upstream {
 			return minter.Leaf(name)
 		},
 	}}
+	plain := &http.Server{Handler: u, ReadHeaderTimeout: 10 * time.Second}
 	go srv.ServeTLS(l, "", "")
-	t.Cleanup(func() { srv.Close() })
+	go plain.Serve(testenv.Listen(t, pool, plainPort))
+	t.Cleanup(func() { srv.Close(); plain.Close() })
+	u.mux.HandleFunc("/stream", stream)
 	return u
+}
+
+// plainPort is where the upstream speaks plain HTTP.
+const plainPort = 8080
+
+// stream says something now and then until nobody listens any more.
+func stream(w http.ResponseWriter, r *http.Request) {
+	for r.Context().Err() == nil {
+		fmt.Fprintln(w, "streaming")
+		w.(http.Flusher).Flush()
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -45,7 +45,7 @@ var ours = map[string][]string{
 	"internal/nearest":  {},
 	"internal/doctor":   {},
 	"internal/jobfile":  {"internal/nearest"},
-	"internal/cli":      {"internal/jobfile", "internal/keeper", "internal/datadir", "internal/nearest", "internal/doctor", "plugin", "plugin/host", "runner/egress", "runner/types"},
+	"internal/cli":      {"internal/control", "internal/jobfile", "internal/keeper", "internal/datadir", "internal/nearest", "internal/doctor", "plugin", "plugin/host", "runner/egress", "runner/types"},
 	"internal/testenv":  {"internal/datadir", "internal/embedded"},
 
 	"cmd/nomad-driver-wardyn": {"plugin", "driver", "runner", "runner/types", "runner/egress", "runner/docker",

@@ -52,6 +52,7 @@ func commands() []*command {
 		explainCommand,
 		doctorCommand,
 		psCommand,
+		ctlCommand,
 		purgeCommand,
 		versionCommand,
 		helpCommand,

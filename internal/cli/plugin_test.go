@@ -81,6 +81,10 @@ func (oneDecision) Resume(context.Context, control.Run) (egress.Endpoint, error)
 }
 func (oneDecision) Summary(uuid.UUID) (control.Summary, bool) { return control.Summary{}, false }
 func (oneDecision) Forget(uuid.UUID) error                    { return nil }
+func (oneDecision) Approvals(uuid.UUID) []control.Approval    { return nil }
+func (oneDecision) Decide(uuid.UUID, string, control.Ruling) (control.Approval, error) {
+	return control.Approval{}, control.ErrNoApproval
+}
 
 // runPlugin runs a job through a plugin process and gives what people see.
 func runPlugin(t *testing.T, args []string, config string, stopAt ...string) (code int, stdout, stderr string) {

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -206,4 +207,28 @@ func lookAsSidecar(dir string) error {
 		return fmt.Errorf("a file was planted: %v", err)
 	}
 	return nil
+}
+
+// asUser connects as somebody else and returns the first line of the answer to
+// a request for all approvals.
+func asUser(t *testing.T, uid int, dial func() (net.Conn, error)) string {
+	t.Helper()
+	line := make(chan string, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with its identity
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)); errno != 0 {
+			line <- errno.Error()
+			return
+		}
+		c, err := dial()
+		if err != nil {
+			line <- err.Error()
+			return
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /v1/approvals HTTP/1.1\r\nHost: ctl\r\nConnection: close\r\n\r\n")
+		b, _ := io.ReadAll(c)
+		line <- string(b)
+	}()
+	return <-line
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/google/uuid"
 
@@ -82,39 +81,4 @@ func (r *run) tellApproval(a Approval) {
 	if r.owner.OnApproval != nil {
 		r.owner.OnApproval(a)
 	}
-}
-
-// Approvals are those of a known run's session, oldest first.
-func (s *Server) Approvals(id uuid.UUID) []Approval {
-	s.mu.Lock()
-	r := s.runs[id]
-	s.mu.Unlock()
-	if r == nil {
-		return nil
-	}
-	return r.approvals.all(id)
-}
-
-// Decide rules on an approval of a run's session; ref is its id, at least four
-// characters of its beginning, or HOST:PORT. What an approval let through ends
-// within two seconds after it was taken back.
-func (s *Server) Decide(id uuid.UUID, ref string, v Ruling) (Approval, error) {
-	s.mu.Lock()
-	r := s.runs[id]
-	s.mu.Unlock()
-	if r == nil {
-		return Approval{}, fmt.Errorf("run %s: %w", id, ErrNoApproval)
-	}
-	if v.To != egress.ApprovalApproved && v.To != egress.ApprovalDenied {
-		return Approval{}, fmt.Errorf("an approval is approved or denied, not %q", v.To)
-	}
-	if !slices.Contains([]Scope{"", ScopeSession, ScopeAttempt}, v.Scope) {
-		return Approval{}, fmt.Errorf("scope %q: want session or attempt", v.Scope)
-	}
-	a, err := r.approvals.decide(id, ref, v)
-	if err != nil {
-		return a, err
-	}
-	r.tellApproval(a)
-	return a, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,6 +39,8 @@ type Options struct {
 // Run is a run as its owner makes it known.
 type Run struct {
 	ID uuid.UUID
+	// Owner says to people whose run it is.
+	Owner Owner
 	// FilesDir is the folder for people's files, "<task dir>/wardyn". It is
 	// made when it is missing and must be a real folder of mode 0700 that
 	// belongs to this process's user. "" keeps no files.
@@ -59,6 +62,14 @@ type Run struct {
 	Ports *ports.Set
 }
 
+// Owner is whose a run is, in Nomad's words.
+type Owner struct {
+	Namespace string `json:"namespace,omitempty"`
+	Job       string `json:"job,omitempty"`
+	Alloc     string `json:"alloc,omitempty"`
+	Task      string `json:"task,omitempty"`
+}
+
 // Server serves the control sockets of a node's runs. It is safe for
 // concurrent use.
 type Server struct {
@@ -66,6 +77,7 @@ type Server struct {
 
 	mu   sync.Mutex
 	runs map[uuid.UUID]*run
+	ctl  *http.Server // nil without one
 }
 
 // New makes a Server without runs.
@@ -189,9 +201,12 @@ func (s *Server) Summary(id uuid.UUID) (Summary, bool) {
 // next one: configurations, folders, and sidecars that try again.
 func (s *Server) Shutdown() {
 	s.mu.Lock()
-	runs := s.runs
-	s.runs = map[uuid.UUID]*run{}
+	runs, ctl := s.runs, s.ctl
+	s.runs, s.ctl = map[uuid.UUID]*run{}, nil
 	s.mu.Unlock()
+	if ctl != nil {
+		ctl.Close()
+	}
 	for _, r := range runs {
 		r.detach()
 	}
