@@ -102,11 +102,11 @@ func launch(ctx context.Context, e Engine, spec runner.SandboxSpec, undo *undoSt
 // makeVolumes makes the volumes a sandbox mounts. Each is undone only when it
 // is certain that it was not there before.
 func (d *Docker) makeVolumes(ctx context.Context, spec runner.SandboxSpec, undo *undoStack) error {
-	labels := map[string]string{
-		d.opts.Label:   spec.Labels[d.opts.Label],
-		NamespaceLabel: spec.Labels[NamespaceLabel],
-	}
 	for _, v := range volumesOf(spec.Task) {
+		labels := map[string]string{NamespaceLabel: spec.Labels[NamespaceLabel]}
+		if session := spec.Labels[d.opts.Label]; v == WorkspaceVolume(session) {
+			labels[d.opts.Label] = session
+		}
 		fresh := false
 		if c, ok := d.engine.(VolumeChecker); ok {
 			present, err := c.VolumePresent(ctx, v)

@@ -36,8 +36,9 @@ type ask struct {
 	Intercept            []string
 	Inject               []injection
 
-	Labels  map[string]string
-	Binds   []bind
+	Labels map[string]string
+	Binds  []bind
+	mountAsk
 	Secrets bool // mount /secrets
 	Tokens  bool // keep Nomad's and Vault's tokens in the environment
 
@@ -54,9 +55,11 @@ type ask struct {
 	Notes []string
 }
 
-// bind is a folder or file of the task's own that it wants to see elsewhere.
+// bind is a folder or file of the task's own, or of the host's, that it wants
+// to see elsewhere.
 type bind struct {
 	Source   taskpath.Source
+	Host     string // path of the host, in place of Source
 	Target   string
 	ReadOnly bool
 }

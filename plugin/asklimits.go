@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
@@ -129,7 +128,7 @@ func sizeMiB(text string) (int64, error) {
 func (a *ask) readFiles(c TaskConfig, h HostConfig, f *faults) {
 	seen := map[string]bool{}
 	for _, text := range c.Volumes {
-		b, err := parseVolume(text)
+		b, err := parseVolume(text, h.Volumes)
 		if err != nil {
 			f.add("volumes", text, err.Error(), "")
 			continue
@@ -141,6 +140,7 @@ func (a *ask) readFiles(c TaskConfig, h HostConfig, f *faults) {
 		seen[b.Target] = true
 		a.Binds = append(a.Binds, b)
 	}
+	a.readMounts(c, h, seen, f)
 	if c.MountSecrets && !h.AllowSecretsDir {
 		f.add("mount_secrets", true, "the operator does not allow it (plugin option allow_secrets_dir)", "pass what the task needs in env or by a template in local/")
 	}
@@ -150,19 +150,18 @@ func (a *ask) readFiles(c TaskConfig, h HostConfig, f *faults) {
 }
 
 // parseVolume reads "source:target[:mode]".
-func parseVolume(text string) (bind, error) {
+func parseVolume(text string, r VolumeRules) (bind, error) {
 	parts := strings.Split(text, ":")
 	if len(parts) < 2 || len(parts) > 3 {
 		return bind{}, fmt.Errorf(`want "source:target" or "source:target:ro"`)
 	}
-	src, err := taskpath.ParseSource(parts[0])
-	if err != nil {
-		return bind{}, err
-	}
 	if err := checkTarget(parts[1]); err != nil {
 		return bind{}, err
 	}
-	b := bind{Source: src, Target: path.Clean(parts[1])}
+	b, err := bindOf(parts[0], parts[1], false, r)
+	if err != nil {
+		return bind{}, err
+	}
 	if len(parts) == 3 {
 		switch parts[2] {
 		case "ro":

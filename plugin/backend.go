@@ -35,8 +35,18 @@ type Backend struct {
 	// it, for the mount sources that its job named. Nothing may remove it
 	// recursively while runs exist: what is bound there would go too.
 	StageRoot string
+	// Denied lists places of the host that no job may mount, beside those that
+	// are the same everywhere; nil is none.
+	Denied func(ctx context.Context) []string
 	// Close is called when the plugin ends. Sandboxes stay.
 	Close func() error
+}
+
+func (b *Backend) denied(ctx context.Context) []string {
+	if b.Denied == nil {
+		return nil
+	}
+	return b.Denied(ctx)
 }
 
 // Build makes a Backend. ctx ends when the plugin does.

@@ -47,9 +47,6 @@ var declined = map[string]refusal{
 	"isolation":        {"the kind of isolation is confinement", "write confinement instead"},
 
 	// Mounts in other words.
-	"mount":         {"this version mounts by volumes only", `write volumes = ["local/conf:/etc/conf:ro"]; a scratch folder can be any path below local/`},
-	"mounts":        {"this version mounts by volumes only", `write volumes = ["local/conf:/etc/conf:ro"]; a scratch folder can be any path below local/`},
-	"tmpfs":         {"this version makes no extra in-memory folders", "use /tmp, which is one"},
 	"volume_driver": {"volume drivers of the engine reach the host's file system", "use a host volume with volume_mount"},
 	"storage_opt":   {"storage options are the operator's", "remove the block"},
 

@@ -49,7 +49,7 @@ func showSettings(c verbCall) error {
 		return err
 	}
 	host, comp := c.plugin.options()
-	fx := factsNow(b, c.task.config, finding{}, comp)
+	fx := factsNow(c.ctx, b, c.task.config, finding{}, comp)
 	fx.Classes = []types.ConfinementClass{c.task.state.Class}
 	j, f := judgeTask(c.task.config, config, host, fx)
 	if err := f.err(); err != nil {

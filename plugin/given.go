@@ -104,6 +104,12 @@ func (g *given) readMounts(mounts []*driverpb.Mount, a ask, f *faults) {
 	for _, b := range a.Binds {
 		seen[b.Target] = true
 	}
+	for _, t := range a.Tmpfs {
+		seen[t.Target] = true
+	}
+	for _, v := range a.Kept {
+		seen[v.Target] = true
+	}
 	for _, m := range mounts {
 		target := m.GetTaskPath()
 		if err := checkTarget(target); err != nil {

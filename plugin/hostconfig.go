@@ -47,6 +47,7 @@ type HostConfig struct {
 	AllowSecretsDir bool
 	ExposeTokens    bool
 	Images          ImageRules
+	Volumes         VolumeRules
 	Slots           int // 0 is the size of the subnet pool
 	// Ports are the host's ports that tasks may have; nil is every port that
 	// Nomad assigns.
@@ -112,6 +113,7 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 	h.EgressHost = egressHost(f, c.EgressPluginConfig)
 	h.Ports = portRanges(f, c.Ports)
 	h.Images = imageRules(f, c.ImageConfig)
+	h.Volumes = volumeRules(f, c.Volumes)
 	sortFaults(f)
 	return h, f
 }

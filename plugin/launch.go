@@ -39,18 +39,21 @@ func (p *Plugin) plan(ctx context.Context, b *Backend, tc *driverpb.TaskConfig) 
 		return plan{}, err
 	}
 	host, comp := p.options()
-	return planTask(tc, c, host, factsNow(b, tc, found, comp))
+	return planTask(tc, c, host, factsNow(ctx, b, tc, found, comp))
 }
 
 // factsNow is what the node knows as a task is planned.
-func factsNow(b *Backend, tc *driverpb.TaskConfig, found finding, comp compute) facts {
+func factsNow(ctx context.Context, b *Backend, tc *driverpb.TaskConfig, found finding, comp compute) facts {
 	dirs := taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}
 	fx := facts{
 		CPUs: runtime.NumCPU(), TotalMHz: comp.MHz, MemoryMiB: memoryMiB(),
 		StageDir: stageDir(b, RunID(TaskID(tc.GetId())).String()),
 		Sockets:  sockets(dirs),
-		Secrets:  holdsFiles(dirs.Secrets()),
-		Why:      map[types.ConfinementClass]string{},
+		CheckHost: func(path string) error {
+			return runner.ValidateMountSourceBeside(path, append(b.denied(ctx), filepath.Dir(tc.GetAllocDir())))
+		},
+		Secrets: holdsFiles(dirs.Secrets()),
+		Why:     map[types.ConfinementClass]string{},
 	}
 	for _, cf := range found.Classes {
 		if class := types.ConfinementClass(cf.Class); cf.Works {
@@ -226,7 +229,7 @@ func stageMounts(d taskpath.Dirs, stage string, binds []bind) error {
 		return err
 	}
 	for i, m := range binds {
-		f, err := d.Open(m.Source, !m.ReadOnly)
+		f, err := openBind(d, m)
 		if err != nil {
 			return fmt.Errorf("volumes: %w: %w", runner.ErrInvalid, err)
 		}
@@ -237,6 +240,15 @@ func stageMounts(d taskpath.Dirs, stage string, binds []bind) error {
 		}
 	}
 	return nil
+}
+
+// openBind opens what a bind shows: a folder of the task's, which is made where
+// the task is to write in it, or a place of the host's.
+func openBind(d taskpath.Dirs, b bind) (*os.File, error) {
+	if b.Host != "" {
+		return taskpath.OpenHost(b.Host)
+	}
+	return d.Open(b.Source, !b.ReadOnly)
 }
 
 // undoStack undoes what was done, the latest first.

@@ -26,6 +26,7 @@ type Config struct {
 
 	EgressPluginConfig `codec:",squash"`
 	ImageConfig        `codec:",squash"`
+	MountHostConfig    `codec:",squash"`
 }
 
 // ConfinementConfig is the plugin's confinement block.
@@ -63,6 +64,7 @@ func configSpec() *hclspec.Spec {
 	}
 	egressPluginSpec(s)
 	addImageConfig(s)
+	addMountHost(s)
 	return hclspec.Object(s)
 }
 
@@ -100,6 +102,7 @@ type TaskConfig struct {
 	Inject          map[string]InjectConfig `codec:"inject"`
 	Ports           any                     `codec:"ports"`
 	ImageTaskConfig `codec:",squash"`
+	MountTaskConfig `codec:",squash"`
 	// Declined holds every other option of the schema; see declined.go.
 	Declined map[string]any `codec:",remain"`
 }
@@ -142,6 +145,7 @@ func taskSpec() *hclspec.Spec {
 		}
 	}
 	addImageTask(s)
+	addMountTask(s)
 	for name := range declined {
 		s[name] = hclspec.Attr(name, hclspec.Any)
 	}

@@ -31,6 +31,9 @@ type facts struct {
 	// Sockets are sockets of Nomad's in the task's folders, by the path they
 	// would have in the sandbox.
 	Sockets []string
+	// CheckHost judges a path of the host's that a job may mount; nil looks at
+	// nothing.
+	CheckHost func(path string) error
 	// Secrets: something was rendered into the task's secrets folder.
 	Secrets bool
 }
@@ -72,6 +75,8 @@ type judged struct {
 func judgeTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (judged, *faults) {
 	f := &faults{what: fmt.Sprintf("task %q", t.GetName())}
 	a := readAsk(c, h, f)
+	checkVolumeOwner(t, a, f)
+	checkHostPaths(a, fx.CheckHost, f)
 	admitCredentials(t.GetNamespace(), t.GetJobId(), a, h, f)
 	g := readGiven(t, a, h, f)
 	return judged{ask: a, given: g, class: chooseClass(a.Class, h, fx, f)}, f
@@ -173,7 +178,7 @@ func process(t *driverpb.TaskConfig, a ask, g given, mounts []runner.TaskMount, 
 		TTY:            a.TTY,
 		Stdin:          a.Stdin,
 		Mounts:         mounts,
-		Tmpfs:          []runner.Tmpfs{{Target: "/alloc/logs", SizeMiB: 1, Mode: 0o555, ReadOnly: true}},
+		Tmpfs:          append([]runner.Tmpfs{{Target: "/alloc/logs", SizeMiB: 1, Mode: 0o555, ReadOnly: true}}, a.Tmpfs...),
 		ReadonlyRootfs: a.ReadonlyRootfs,
 		ShmMiB:         a.ShmMiB,
 		CapAdd:         a.CapAdd,
@@ -220,6 +225,7 @@ func mountsOf(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCla
 			Source: stagePath(fx.StageDir, i), Target: b.Target, ReadOnly: b.ReadOnly,
 		})
 	}
+	mounts = append(mounts, keptMounts(t, a)...)
 	return append(mounts, g.Mounts...), a.Binds
 }
 

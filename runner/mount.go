@@ -50,6 +50,16 @@ func ValidateMount(m Mount) error {
 	return ValidateTarget(m.Target)
 }
 
+// ValidateMountName judges a source by its name alone, for those who decide
+// where nothing can be looked at. Whoever binds it calls ValidateMount too, or
+// ValidateMountSource and ValidateTarget.
+func ValidateMountName(src string) error {
+	if err := cleanAbsolute("mount source", src); err != nil {
+		return err
+	}
+	return deniedSource(src, src, deniedSourcePrefixes)
+}
+
 // ValidateMountSource is the source half of ValidateMount, for those who vet a
 // host path before there is a target. Whoever binds it calls ValidateMount.
 func ValidateMountSource(src string) error {

@@ -69,6 +69,7 @@ type TaskMount struct {
 	Volume      string
 	Target      string
 	ReadOnly    bool
+	NoCopy      bool   // an empty Volume does not take over what the image has there
 	Propagation string // "", "rprivate", "rslave", "rshared"
 }
 

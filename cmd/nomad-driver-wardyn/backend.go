@@ -87,6 +87,7 @@ func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Ba
 		Ref:       refOf,
 		RunDir:    p.dir.RunDir,
 		StageRoot: stage,
+		Denied:    p.runner.Denied,
 		Close: func() error {
 			p.keeper.Close()
 			p.control.Shutdown()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,13 +39,18 @@ type rig struct {
 	node                     host.Node
 	events                   *eventLog
 	log                      *output
+	more                     map[string]any // of the operator's options
 }
 
 // newRig launches the driver in a private data dir. When the test ends nothing
 // of the installation is left, and no answer was one that harms a client.
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T) *rig { return newRigWith(t, nil) }
+
+// newRigWith is newRig with more of the operator's options.
+func newRigWith(t *testing.T, more map[string]any) *rig {
 	t.Helper()
 	r := &rig{
+		more:     more,
 		endpoint: testenv.Engine(t), image: testenv.Image(t), binary: binary(t),
 		dir: t.TempDir(), node: host.LocalNode(), events: &eventLog{}, log: &output{},
 	}
@@ -81,7 +87,9 @@ func (r *rig) config() map[string]any {
 // launch starts a client with its plugin, or with the one an earlier client left.
 func (r *rig) launch(t *testing.T, left *host.Reattach) *host.Plugin {
 	t.Helper()
-	o := r.options(r.config())
+	config := r.config()
+	maps.Copy(config, r.more)
+	o := r.options(config)
 	o.Reattach = left
 	p, err := host.Launch(deadline(t), o)
 	if err != nil {

@@ -61,6 +61,25 @@ func (d Dirs) Open(s Source, create bool) (*os.File, error) {
 	return f, nil
 }
 
+// OpenHost opens a folder or file of the host's as Open does: through no link,
+// since others than the operator may be able to write on its way.
+func OpenHost(path string) (*os.File, error) {
+	root, err := openBase("/")
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := openBeneath(root, strings.TrimPrefix(path, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, explain(err))
+	}
+	if err := plain(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
 // OpenFile opens a regular file of a job's for reading, as Open does.
 func (d Dirs) OpenFile(s Source) (*os.File, error) {
 	handle, err := d.Open(s, false)

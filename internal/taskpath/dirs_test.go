@@ -159,3 +159,42 @@ func TestK31OwnFolder(t *testing.T) {
 		t.Error("a folder of another user is taken for the driver's own")
 	}
 }
+
+func TestK31HostPathsThroughNoLink(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "file"), "x")
+	if err := os.Symlink("/etc", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for path, ok := range map[string]bool{
+		dir: true, filepath.Join(dir, "file"): true, filepath.Join(dir, "link"): false, filepath.Join(dir, "link", "passwd"): false,
+		filepath.Join(dir, "none"): false, "/dev/null": false,
+	} {
+		f, err := OpenHost(path)
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", path, err)
+		}
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+func TestK31OpenFileReads(t *testing.T) {
+	d := taskDirs(t)
+	write(t, filepath.Join(d.Local(), "image.tar"), "archive")
+	f, err := d.OpenFile(Source{Path: "local/image.tar"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 16)
+	if n, _ := f.Read(b); string(b[:n]) != "archive" {
+		t.Errorf("read %q", b[:n])
+	}
+	for _, p := range []string{"local", "local/none"} {
+		if _, err := d.OpenFile(Source{Path: p}); err == nil {
+			t.Errorf("%s is opened", p)
+		}
+	}
+}

@@ -79,6 +79,11 @@ func checkImage(spec runner.SandboxSpec, img imageFacts, host hostFacts) error {
 		errs = append(errs, fmt.Errorf("image %s starts in %q, and below /proc a runtime may have files of the host open; set work_dir: %w",
 			spec.Image, img.WorkDir, runner.ErrDenied))
 	}
+	for _, v := range img.Volumes {
+		if err := checkTarget(path.Clean(v)); err != nil {
+			errs = append(errs, fmt.Errorf("image %s declares a volume there: %w", spec.Image, err))
+		}
+	}
 	if _, err := mainArgv(spec.Task, img); err != nil {
 		errs = append(errs, err)
 	}

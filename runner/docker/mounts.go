@@ -3,6 +3,7 @@ package docker
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -43,11 +44,25 @@ func agentMounts(in agentInput) []mount.Mount {
 		out = append(out, b)
 	}
 	for _, m := range in.task().Mounts {
+		if m.Volume != "" {
+			out = append(out, volumeMount(m))
+			continue
+		}
 		b := bind(m.Source, m.Target, m.ReadOnly, m.Propagation)
 		b.BindOptions.ReadOnlyForceRecursive = m.ReadOnly && recursive && m.Propagation == ""
 		out = append(out, b)
 	}
 	return out
+}
+
+// volumeMount mounts a named volume. An empty one takes over what the image
+// has at its place, as everywhere with this engine.
+func volumeMount(m runner.TaskMount) mount.Mount {
+	v := mount.Mount{Type: mount.TypeVolume, Source: m.Volume, Target: m.Target, ReadOnly: m.ReadOnly}
+	if m.NoCopy {
+		v.VolumeOptions = &mount.VolumeOptions{NoCopy: true}
+	}
+	return v
 }
 
 func bind(source, target string, readOnly bool, propagation string) mount.Mount {
@@ -101,7 +116,7 @@ func checkMounts(spec runner.SandboxSpec, host hostFacts, runtime string, denied
 		return errs
 	}
 	for _, m := range spec.Task.Mounts {
-		if err := checkTaskMount(m); err != nil {
+		if err := errors.Join(checkTaskMount(m), checkBelow(m.Source, m.ReadOnly, host, runtime)); err != nil {
 			errs = append(errs, err)
 		}
 		target(m.Target)
@@ -121,22 +136,34 @@ func checkSource(m runner.Mount, host hostFacts, runtime string, denied []string
 	if err := runner.ValidateMountSourceBeside(m.Source, denied); err != nil {
 		return err
 	}
-	if !m.ReadOnly || slices.Contains(host.RecursiveReadOnly, runtime) && host.Major >= 25 {
+	return checkBelow(m.Source, m.ReadOnly, host, runtime)
+}
+
+// checkBelow refuses a read-only bind of a source that has another file system
+// mounted below it, where the engine cannot bind read-only all the way down. A
+// source that is not there is the engine's to refuse.
+func checkBelow(source string, readOnly bool, host hostFacts, runtime string) error {
+	if !readOnly || source == "" || slices.Contains(host.RecursiveReadOnly, runtime) && host.Major >= 25 {
 		return nil
 	}
-	below, err := runner.MountsBelow(m.Source)
-	if err != nil {
-		return fmt.Errorf("mount source %q: %w", m.Source, err)
+	below, err := runner.MountsBelow(source)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("mount source %q: %w", source, err)
 	}
 	if len(below) > 0 {
 		return fmt.Errorf("mount source %q: %s is mounted below it and would stay writable under this engine and runtime; bind a folder without mounts in it: %w",
-			m.Source, below[0], runner.ErrDenied)
+			source, below[0], runner.ErrDenied)
 	}
 	return nil
 }
 
 func checkTaskMount(m runner.TaskMount) error {
-	if !path.IsAbs(m.Source) || path.Clean(m.Source) != m.Source {
+	switch {
+	case m.Volume != "" && (m.Source != "" || m.Propagation != ""):
+		return fmt.Errorf("mount at %q: a volume has neither source nor propagation", m.Target)
+	case m.Volume != "":
+		return checkTarget(m.Target)
+	case !path.IsAbs(m.Source) || path.Clean(m.Source) != m.Source:
 		return fmt.Errorf("mount at %q: source %q is not an absolute, clean path", m.Target, m.Source)
 	}
 	if p := m.Propagation; p != "" && p != "rprivate" && p != "rslave" && p != "rshared" {

@@ -47,7 +47,7 @@ func (r *Runner) prepare(ctx context.Context, spec runner.SandboxSpec) (plan, er
 		return plan{}, err
 	}
 	p.spec.Resources = withDefaults(spec.Resources, r.opts.Max)
-	denied := []string{host.Root, r.opts.Dir.Path(), r.opts.Dir.RunRoot()}
+	denied := r.deniedBeside(host)
 	if err := checkSpec(p.spec, host, p.runtime, r.opts.Max, denied); err != nil {
 		return plan{}, err
 	}
@@ -62,6 +62,24 @@ func (r *Runner) prepare(ctx context.Context, spec runner.SandboxSpec) (plan, er
 	}
 	err = r.withImage(ctx, &p)
 	return p, err
+}
+
+// Denied lists the places of this host that nobody may mount into a sandbox,
+// as far as the engine can be asked: its own state and this driver's.
+func (r *Runner) Denied(ctx context.Context) []string {
+	host, err := r.facts(ctx)
+	if err != nil {
+		r.opts.Log.Warn("where the engine keeps its state is not known", "error", err)
+	}
+	return r.deniedBeside(host)
+}
+
+func (r *Runner) deniedBeside(host hostFacts) []string {
+	out := []string{r.opts.Dir.Path(), r.opts.Dir.RunRoot()}
+	if host.Root != "" {
+		out = append(out, host.Root)
+	}
+	return out
 }
 
 // withImage fills in the image's facts and judges them.
