@@ -134,7 +134,7 @@ func (b *build) makeContainers(ctx context.Context) error {
 		if !b.started {
 			return nil
 		}
-		return b.startMain(ctx, AgentName(b.spec.RunID), b.spec.Task != nil && b.spec.Task.TTY)
+		return explained(b.startMain(ctx, AgentName(b.spec.RunID), b.spec.Task != nil && b.spec.Task.TTY), askedBy(b.spec), startWords)
 	})
 	return both.Wait()
 }
@@ -268,7 +268,7 @@ func (b *build) makeAgent(ctx context.Context) error {
 		}
 		b.agent, err = b.createContainer(ctx, name, cfg)
 	}
-	return err
+	return explained(err, askedBy(b.spec), startWords)
 }
 
 // createFromTools creates a container of the tools image, which is loaded again

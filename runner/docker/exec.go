@@ -55,7 +55,8 @@ func (r *Runner) Exec(ctx context.Context, ref string, argv []string) (string, e
 	case started(c.State):
 		return "", notRunning("start", ref, c.State)
 	}
-	return "", r.startMain(ctx, ref, c.Config.Tty)
+	by := asked{image: c.Config.Labels[labelImage], user: c.Config.User, workDir: c.Config.WorkingDir}
+	return "", explained(r.startMain(ctx, ref, c.Config.Tty), by, startWords)
 }
 
 // startMain starts the container, after its sink has taken the output over:

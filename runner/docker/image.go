@@ -95,7 +95,7 @@ func (r *Runner) inspectImage(ctx context.Context, ref string) (imageFacts, erro
 	defer cancel()
 	i, err := r.api.ImageInspect(ctx, ref)
 	if err != nil {
-		return imageFacts{}, wrap("image "+ref, err)
+		return imageFacts{}, explained(wrap("image "+ref, err), asked{image: ref}, nameWords)
 	}
 	return imageFactsOf(i), nil
 }

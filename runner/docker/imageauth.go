@@ -158,5 +158,5 @@ func pullError(ref string, err error, withAuth bool) error {
 	case refusesCredentials(err):
 		return fmt.Errorf("pull %s: no such image, or its registry wants credentials; put them in the task's auth block or the plugin's: %w: %w", ref, runner.ErrDenied, err)
 	}
-	return wrap("pull "+ref, err)
+	return explained(wrap("pull "+ref, err), asked{image: ref}, pullWords)
 }
