@@ -65,7 +65,9 @@ func loadControl(ctx context.Context, control string, log *slog.Logger) (source,
 	}
 	stop := proxy.ServeNotReady(ctx, ":"+strconv.Itoa(defaultPort), log)
 	defer stop()
-	raw, err := fetch(ctx, client, log)
+	waiting, known := context.WithCancel(ctx)
+	defer known()
+	raw, err := fetch(ctx, client, controlChanges(waiting, control, log), log)
 	if err != nil {
 		return source{}, err
 	}
@@ -77,21 +79,35 @@ func loadControl(ctx context.Context, control string, log *slog.Logger) (source,
 	return source{config: c, node: node, client: client, local: true}, nil
 }
 
+const (
+	// fetchPause spaces attempts at first, and after something has changed in
+	// the control folder; it doubles up to fetchPauseMost.
+	fetchPause     = 5 * time.Millisecond
+	fetchPauseMost = 2 * time.Second
+)
+
 // fetch asks for the configuration until there is one. The plugin may be
-// restarting; that is no reason to give up.
-func fetch(ctx context.Context, client *controlplane.Client, log *slog.Logger) ([]byte, error) {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+// restarting, or this sidecar may be waiting for a run to be given to it; that
+// is no reason to give up. changed makes it ask sooner.
+func fetch(ctx context.Context, client *controlplane.Client, changed <-chan struct{}, log *slog.Logger) ([]byte, error) {
+	wait := fetchPause
+	for tries := 0; ; tries++ {
 		tctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		raw, err := client.Config(tctx)
 		cancel()
 		if err == nil {
 			return raw, nil
 		}
-		log.Warn("no configuration yet", "error", err, "retry_in", wait)
+		if tries == 0 {
+			log.Warn("no configuration yet; asking on", "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		case <-changed:
+			wait = fetchPause
 		case <-time.After(wait):
+			wait = min(2*wait, fetchPauseMost)
 		}
 	}
 }

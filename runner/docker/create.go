@@ -72,6 +72,7 @@ type build struct {
 	started bool // the main process is to run
 
 	net   *runNetwork
+	slot  *slot // nil: the network is the run's own
 	files string
 	agent string // container id
 }
@@ -100,7 +101,7 @@ func (b *build) run(ctx context.Context) error {
 		return err
 	}
 	if b.networked() {
-		if err := b.makeNetwork(ctx); err != nil {
+		if err := b.takeNetwork(ctx); err != nil {
 			return err
 		}
 	}
@@ -121,7 +122,12 @@ func (b *build) makeContainers(ctx context.Context) error {
 	if b.networked() {
 		b.onUndo(b.steps.control)
 		b.onUndo(b.steps.sidecar)
-		both.Go(func() error { return b.makeSidecar(ctx) })
+		both.Go(func() error {
+			if b.slot != nil {
+				return b.assignSidecar(ctx)
+			}
+			return b.makeSidecar(ctx)
+		})
 	}
 	b.onUndo(b.steps.agent)
 	both.Go(func() error {
@@ -159,6 +165,27 @@ func (b *build) saveRecord(n *runNetwork) error {
 	return b.opts.Dir.SaveRecord(rec)
 }
 
+// takeNetwork takes a slot of the pool where that can be, and makes a network
+// otherwise.
+func (b *build) takeNetwork(ctx context.Context) error {
+	if !poolable(b.plan) {
+		return b.makeNetwork(ctx)
+	}
+	for _, s := range []step{b.steps.slot, b.steps.lease, b.steps.network, b.steps.holder, b.steps.sidecar} {
+		b.onUndo(s)
+	}
+	var err error
+	if b.slot, err = b.takeSlot(ctx, b.spec.RunID); err != nil {
+		return err
+	}
+	if b.slot == nil {
+		return b.makeNetwork(ctx)
+	}
+	net := b.slot.net()
+	b.net = &net
+	return b.saveRecord(&net)
+}
+
 func (b *build) makeNetwork(ctx context.Context) error {
 	run := b.spec.RunID
 	name := NetworkName(run)
@@ -182,7 +209,7 @@ func (b *build) makeFiles() error {
 		return err
 	}
 	b.files = filepath.Join(dir, filesFolder)
-	hostname := "agent"
+	hostname := agentHostname
 	if t := b.spec.Task; t != nil {
 		hostname = firstOf(t.Hostname, hostname)
 	}
@@ -252,6 +279,10 @@ func (b *build) makeAgent(ctx context.Context) error {
 	in := agentInput{
 		Spec: b.spec, Class: b.class, Runtime: b.runtime, Image: b.image, Host: b.host,
 		Net: b.net, Recorder: b.record, Files: b.files, Labels: labels,
+	}
+	if b.slot != nil {
+		in.Holder = b.slot.Holder
+		labels[labelSlot] = b.slot.ID.String()
 	}
 	cfg, err := agentConfig(in)
 	if err != nil {

@@ -87,20 +87,24 @@ func TestS56NoSecretReachesTheEngine(t *testing.T) {
 // C22, R27, B11: whichever call fails, before or after it took effect, nothing
 // is left; nor when the caller gives up during it.
 func TestC22NothingIsLeft(t *testing.T) {
-	for _, kindOfSpec := range []string{"task", "launched", "idle", "no network"} {
+	for _, kindOfSpec := range []string{"task", "launched", "pooled", "idle", "no network"} {
 		total := 0
 		for _, how := range []string{"fails", "fails having worked", "cancelled"} {
 			for n := 1; total == 0 || n <= total; n++ {
 				w := newFakeWorld(t)
-				w.engine.calls = nil
 				spec := fakeSpec()
 				switch kindOfSpec {
+				case "pooled":
+					if err := w.makeSlot(t.Context()); err != nil {
+						t.Fatal(err)
+					}
 				case "idle":
 					spec.Task = nil
 				case "no network":
 					spec.Task.NoNetwork = true
 				}
 				ctx, cancel := context.WithCancel(t.Context())
+				w.engine.calls = nil
 				hook := func(i int, _ string) error {
 					switch {
 					case i != n:
@@ -117,7 +121,7 @@ func TestC22NothingIsLeft(t *testing.T) {
 					w.engine.before = hook
 				}
 				create := w.CreateSandbox
-				if kindOfSpec == "launched" {
+				if kindOfSpec == "launched" || kindOfSpec == "pooled" {
 					create = w.Launch
 				}
 				_, err := create(ctx, spec)
@@ -133,6 +137,10 @@ func TestC22NothingIsLeft(t *testing.T) {
 					}
 				} else if how == "fails" && !errors.Is(err, runner.ErrUnavailable) {
 					t.Errorf("%s, call %d: %v is not ErrUnavailable", kindOfSpec, n, err)
+				}
+				w.engine.before, w.engine.after = nil, nil
+				if err := w.RemovePool(t.Context()); err != nil {
+					t.Errorf("%s, call %d %s: %v", kindOfSpec, n, how, err)
 				}
 				w.nothingLeft(t, spec.RunID)
 				if t.Failed() {

@@ -434,7 +434,7 @@ func (f *fakeEngine) VolumeRemove(ctx context.Context, name string, _ bool) erro
 // kind is the part of a name that does not change from run to run.
 func kind(name string) string {
 	name = strings.TrimPrefix(name, "/")
-	for _, p := range []string{agentPrefix, proxyPrefix, networkPrefix, egressPrefix, probePrefix} {
+	for _, p := range []string{agentPrefix, proxyPrefix, networkPrefix, egressPrefix, probePrefix, holderPrefix} {
 		if strings.HasPrefix(name, p) {
 			return strings.Trim(strings.TrimPrefix(p, "wardyn"), "_")
 		}

@@ -46,6 +46,9 @@ func (c *fakeControl) Open(_ context.Context, run uuid.UUID, config []byte, net 
 	}
 	ready := make(chan struct{})
 	c.open[run], c.config, c.listen = ready, config, net.Sidecar
+	if _, err := os.Stat(filepath.Join(c.dir.RunDir(run), controlFolder)); err == nil && !c.never {
+		close(ready) // a slot's sidecar has been waiting for this
+	}
 	return Endpoint{Dir: filepath.Join(c.dir.RunDir(run), "control"), Ready: ready}, nil
 }
 
@@ -63,6 +66,9 @@ func (c *fakeControl) Close(run uuid.UUID) error {
 // start is the engine's hook: a sidecar that starts gets ready.
 func (c *fakeControl) start(name string) {
 	id, ok := strings.CutPrefix(name, proxyPrefix)
+	if !ok {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ready := c.open[uuid.MustParse(strings.TrimPrefix(id, agentPrefix))]; ok && !c.never && ready != nil {

@@ -95,6 +95,12 @@ func goldens(t *testing.T) map[string]any {
 	alone.Spec.Task.NoNetwork, alone.Net = true, nil
 	imageCmd.Spec.Task.Argv = nil
 	idleTask.Spec.Task = &runner.TaskProcess{Idle: true}
+	pooled := func(class types.ConfinementClass, runtime string) agentInput {
+		in := goldenAgent(class, runtime)
+		in.Holder = "401de4401de4401de4"
+		in.Labels[labelSlot] = goldenRun.String()
+		return in
+	}
 	new28 := goldenHost
 	new28.Major = 28
 	return map[string]any{
@@ -102,6 +108,8 @@ func goldens(t *testing.T) map[string]any {
 		"agent-cc2":            agent(goldenAgent(types.CC2, "runsc")),
 		"agent-cc3-kata":       agent(goldenAgent(types.CC3, "kata")),
 		"agent-cc3-krun":       agent(goldenAgent(types.CC3, "krun")),
+		"agent-cc1-pooled":     agent(pooled(types.CC1, "runc")),
+		"agent-cc2-pooled":     agent(pooled(types.CC2, "runsc")),
 		"agent-cc1-everything": agent(goldenFull()),
 		"agent-cc1-image-cmd":  agent(imageCmd),
 		"agent-cc1-no-network": agent(alone),
@@ -111,6 +119,9 @@ func goldens(t *testing.T) map[string]any {
 		"sidecar": short(sidecarConfig(sidecarInput{
 			Run: goldenRun, ImageID: "sha256:2222", Control: "/run/wardyn/00000000/run/control", Net: goldenNet, Host: goldenHost,
 			Labels: goldenLabels(componentProxy), Caller: map[string]string{"team": "blue"},
+		})),
+		"holder": short(holderConfig(holderInput{
+			ImageID: "sha256:2222", Net: goldenNet, Host: goldenHost, Labels: goldenLabels(componentHolder),
 		})),
 		"probe-cc2": short(probeConfig(probeInput{
 			Image: "sha256:2222", Runtime: "runsc", Class: types.CC2, Host: goldenHost, Net: goldenNet, Args: []string{"probe"}, Labels: goldenLabels(componentProbe),

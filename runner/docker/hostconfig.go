@@ -40,7 +40,10 @@ type agentInput struct {
 	Image   imageFacts
 	Host    hostFacts
 	// Net is nil for a sandbox without a network.
-	Net      *runNetwork
+	Net *runNetwork
+	// Holder is the container whose network namespace is joined; "" is none,
+	// and the agent has its own.
+	Holder   string
 	Recorder string // host path of wardyn-rec
 	Files    string // host folder with resolv.conf and hosts
 	Labels   map[string]string
@@ -67,7 +70,7 @@ func agentConfig(in agentInput) (containerConfig, error) {
 		argv = gated(argv)
 	}
 	c := &container.Config{
-		Hostname:     firstOf(t.Hostname, "agent"),
+		Hostname:     firstOf(t.Hostname, agentHostname),
 		User:         firstOf(t.User, in.Image.User),
 		WorkingDir:   firstOf(t.WorkDir, in.Image.WorkDir),
 		StopSignal:   firstOf(t.StopSignal, in.Image.StopSignal, defaultStopSignal),
@@ -100,7 +103,12 @@ func agentConfig(in agentInput) (containerConfig, error) {
 	for k, v := range t.Sysctls {
 		h.Sysctls[k] = v
 	}
-	n := joinNetwork(h, in.Net)
+	var n *network.NetworkingConfig
+	if in.Holder != "" {
+		n = joinHolder(c, h, in.Holder)
+	} else {
+		n = joinNetwork(h, in.Net)
+	}
 	if inFamily(in.Runtime, familyKrun) {
 		giveKVM(h, in.Host)
 	}

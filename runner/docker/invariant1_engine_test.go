@@ -129,19 +129,17 @@ func tcpAndUDP(a netip.Addr, port uint16) []string {
 // the host on any of its addresses, not its bridges, not another run's sandbox
 // or sidecar, not the metadata service, not over UDP, not over IPv6.
 func TestInvariant1NothingButTheSidecar(t *testing.T) {
-	eachRuntime(t, func(t *testing.T, rt string) {
-		w := newWorld(t)
-		w.assumeWorks(t, classFor(rt), rt)
+	eachNetwork(t, func(t *testing.T, rt string, w *world) {
 		port := hostService(t)
 		other := specFor(t, rt)
 		other.Task.Argv = []string{"/.wardyn/wardyn-rec", "listen", "tcp:0.0.0.0:7777", "udp:0.0.0.0:7777"}
-		otherRef := w.startedSandbox(t, other)
+		w.startedSandbox(t, other)
 		spec := specFor(t, rt)
 		ref := w.startedSandbox(t, spec)
 
-		own := w.address(t, ProxyName(spec.RunID), w.netID(t, NetworkName(spec.RunID)))
-		neighbour := w.address(t, otherRef, w.netID(t, NetworkName(other.RunID)))
-		neighbourProxy := w.address(t, ProxyName(other.RunID), w.netID(t, NetworkName(other.RunID)))
+		own := w.sidecarAddress(t, spec.RunID)
+		neighbourProxy := w.sidecarAddress(t, other.RunID)
+		neighbour := netpool.PlanOf(netip.PrefixFrom(neighbourProxy, 29)).Agent
 		egressID := w.netID(t, w.EgressNetworkName())
 
 		var shut []string
@@ -158,10 +156,10 @@ func TestInvariant1NothingButTheSidecar(t *testing.T) {
 		shut = append(shut, tcpAndUDP(gateway, port)...)
 		shut = append(shut, tcpAndUDP(neighbour, 7777)...)
 		shut = append(shut, tcpAndUDP(neighbourProxy, 3128)...)
-		shut = append(shut, tcpAndUDP(w.address(t, ProxyName(spec.RunID), egressID), 3128)...)
-		shut = append(shut, tcpAndUDP(w.address(t, ProxyName(other.RunID), egressID), 3128)...)
+		shut = append(shut, tcpAndUDP(w.address(t, ProxyName(w.nameOf(t, spec.RunID)), egressID), 3128)...)
+		shut = append(shut, tcpAndUDP(w.address(t, ProxyName(w.nameOf(t, other.RunID)), egressID), 3128)...)
 		shut = append(shut, "tcp:169.254.169.254:80", "udp:192.0.2.99:53", "tcp:[fd00::2]:80")
-		ll := bridgeLinkLocal(bridgeName(w.netID(t, NetworkName(spec.RunID)), nil))
+		ll := bridgeLinkLocal(bridgeName(w.networkOf(t, spec.RunID), nil))
 		shut = append(shut, fmt.Sprintf("tcp6ll:[%s]:%d", ll, port))
 		open := fmt.Sprintf("tcp:%s:3128", own)
 		got := w.netprobe(t, ref, recorderTarget, append(shut, open)...)
@@ -182,9 +180,7 @@ func TestInvariant1NothingButTheSidecar(t *testing.T) {
 // host's network (in a user namespace it may). With the bridge's guards off it
 // all arrives.
 func TestInvariant1HostHearsNothing(t *testing.T) {
-	eachRuntime(t, func(t *testing.T, rt string) {
-		w := newWorld(t)
-		w.assumeWorks(t, classFor(rt), rt)
+	eachNetwork(t, func(t *testing.T, rt string, w *world) {
 		if n, _ := w.heard(t, rt, true); n > 0 {
 			t.Errorf("the host heard %d datagrams", n)
 		}
@@ -213,7 +209,7 @@ func (w *world) heard(t *testing.T, rt string, guards bool) (n, sent int) {
 	spec := specFor(t, rt)
 	ref := w.startedSandbox(t, spec)
 	if !guards {
-		conf := "/proc/sys/net/ipv4/conf/" + bridgeName(w.netID(t, NetworkName(spec.RunID)), nil)
+		conf := "/proc/sys/net/ipv4/conf/" + bridgeName(w.networkOf(t, spec.RunID), nil)
 		for _, guard := range []string{"/rp_filter", "/arp_ignore"} {
 			if err := os.WriteFile(conf+guard, []byte("0"), 0); err != nil {
 				t.Fatal(err)
@@ -298,7 +294,7 @@ func TestK16SidecarRunLegOnly(t *testing.T) {
 	w.sandbox(t, spec)
 	egressID := w.netID(t, w.EgressNetworkName())
 	dial := func(spec runner.SandboxSpec) error {
-		addr := netip.AddrPortFrom(w.address(t, ProxyName(spec.RunID), egressID), 3128).String()
+		addr := netip.AddrPortFrom(w.address(t, ProxyName(w.nameOf(t, spec.RunID)), egressID), 3128).String()
 		c, err := net.DialTimeout("tcp", addr, 3*time.Second)
 		if err != nil {
 			return err
@@ -347,12 +343,10 @@ func TestR30ProcessStatus(t *testing.T) {
 // D-3, K15: the sandbox's names come from its own files and its sidecar, and
 // what asks the engine's resolver directly asks the sidecar all the same.
 func TestK15NamesComeFromTheSidecar(t *testing.T) {
-	eachRuntime(t, func(t *testing.T, rt string) {
-		w := newWorld(t)
-		w.assumeWorks(t, classFor(rt), rt)
+	eachNetwork(t, func(t *testing.T, rt string, w *world) {
 		spec := specFor(t, rt)
 		ref := w.startedSandbox(t, spec)
-		own := w.address(t, ProxyName(spec.RunID), w.netID(t, NetworkName(spec.RunID))).String()
+		own := w.sidecarAddress(t, spec.RunID).String()
 		x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh("cat /etc/resolv.conf; nslookup one.example.com; ping -c1 -W1 wardyn-proxy | head -1")})
 		if err != nil {
 			t.Fatal(err)
@@ -363,7 +357,7 @@ func TestK15NamesComeFromTheSidecar(t *testing.T) {
 		}
 		// Straight to the engine's resolver.
 		w.netprobe(t, ref, recorderTarget, "dns:127.0.0.11:two.example.com")
-		rc, err := w.cl.ContainerLogs(t.Context(), ProxyName(spec.RunID), container.LogsOptions{ShowStdout: true})
+		rc, err := w.cl.ContainerLogs(t.Context(), ProxyName(w.nameOf(t, spec.RunID)), container.LogsOptions{ShowStdout: true})
 		if err != nil {
 			t.Fatal(err)
 		}

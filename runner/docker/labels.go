@@ -23,6 +23,7 @@ const (
 	labelProof     = "wardyn.proof"
 	labelClass     = "wardyn.class"
 	labelImage     = "wardyn.image" // the reference the image was asked for by
+	labelSlot      = "wardyn.slot"  // the pool's slot that an object is of, or that an agent joined
 )
 
 // Components, the values of labelComponent.
@@ -33,6 +34,7 @@ const (
 	componentEgress  = "egress"
 	componentProbe   = "probe"
 	componentVolume  = "volume"
+	componentHolder  = "holder"
 )
 
 // nomadLabels is the namespace whose containers Nomad's docker driver takes

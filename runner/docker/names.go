@@ -16,6 +16,7 @@ const (
 	networkPrefix = "wardyn_net_"
 	egressPrefix  = "wardyn_egress_"
 	probePrefix   = "wardyn_probe_"
+	holderPrefix  = "wardyn_hold_"
 )
 
 // AgentName is the agent container's name and the sandbox's ref.
@@ -26,6 +27,9 @@ func ProxyName(run uuid.UUID) string { return proxyPrefix + run.String() }
 
 // NetworkName is the run network's name.
 func NetworkName(run uuid.UUID) string { return networkPrefix + run.String() }
+
+// HolderName is the name of a slot's holder.
+func HolderName(slot uuid.UUID) string { return holderPrefix + slot.String() }
 
 // RunOf reads the run id out of a ref.
 func RunOf(ref string) (uuid.UUID, error) {

@@ -38,6 +38,8 @@ type Options struct {
 	Max runner.Resources
 	// Images are the host's decisions about images.
 	Images ImageOptions
+	// PoolSize is how many slots KeepPool keeps warm.
+	PoolSize int
 	// Log takes operational messages. Required.
 	Log *slog.Logger
 }

@@ -72,6 +72,9 @@ func (r *Runner) Start(ctx context.Context, ref string) error {
 	case c.State.Running:
 		return nil
 	}
+	if err := r.renewHolder(ctx, c); err != nil {
+		return err
+	}
 	return r.startMain(ctx, ref, c.Config.Tty)
 }
 

@@ -49,6 +49,7 @@ type Runner struct {
 	gc       imageGC        // the clean-up of images
 	engine   factsCache     // what the engine says of the host
 	findings *findingsCache // what probes found out
+	pool     pool           // the keeping of warm slots
 }
 
 // New connects to the engine's socket. It does not talk to it: an engine that
@@ -98,9 +99,10 @@ func newRunner(o Options, a api) (*Runner, error) {
 // Name is "docker".
 func (r *Runner) Name() string { return "docker" }
 
-// Close ends the probes under way, waits until they have removed what they
-// made, and lets go of the engine. Sandboxes are not touched.
+// Close ends the filling of the pool and the probes under way, waits until they
+// have removed what they had not finished, and lets go of the engine. Sandboxes are not touched.
 func (r *Runner) Close() error {
+	r.pool.stop()
 	r.findings.stop()
 	r.stopImageGC()
 	return r.api.Close()

@@ -20,6 +20,7 @@ import (
 const (
 	// sidecarUser has no name anywhere and no right to anything.
 	sidecarUser = "65532:65532"
+	sidecarUID  = 65532
 	// readyTimeout bounds the time from a sidecar's start to its being ready.
 	readyTimeout = 30 * time.Second
 	// sidecarGrace lets a sidecar hand its last records over.

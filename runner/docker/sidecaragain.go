@@ -30,10 +30,14 @@ func (k *keepSidecar) sidecarAgain(ctx context.Context, agent map[string]string)
 		return sidecarInput{}, err
 	}
 	class := types.ConfinementClass(agent[labelClass])
+	labels := k.reservedOf(ProxyName(k.net), componentProxy, k.run, class)
+	if k.net != k.run {
+		labels[labelSlot] = k.net.String()
+	}
 	return sidecarInput{
 		Run: k.run, ImageID: image, Host: host,
 		Net:    runNetwork{ID: rec.NetworkID, Plan: netpool.PlanOf(subnet)},
 		Caller: rec.Labels,
-		Labels: k.reservedOf(ProxyName(k.run), componentProxy, k.run, class),
+		Labels: labels,
 	}, nil
 }

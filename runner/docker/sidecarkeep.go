@@ -32,7 +32,11 @@ func (r *Runner) KeepSidecar(ctx context.Context, ref string, heard func(runner.
 	if err != nil {
 		return err
 	}
-	k := keepSidecar{Runner: r, run: run, ref: ref}
+	net, err := r.netOf(run)
+	if err != nil {
+		return err
+	}
+	k := keepSidecar{Runner: r, run: run, net: net, ref: ref}
 	for {
 		needed, err := k.needed(ctx)
 		if !needed || err != nil {
@@ -63,6 +67,7 @@ var errNotNeeded = errors.New("the sandbox needs no sidecar any more")
 type keepSidecar struct {
 	*Runner
 	run    uuid.UUID
+	net    uuid.UUID // what sidecar and network are named after
 	ref    string
 	deaths []time.Time
 }
@@ -95,7 +100,7 @@ func (k *keepSidecar) needed(ctx context.Context) (bool, error) {
 func (k *keepSidecar) awaitDown(ctx context.Context) (cause string, err error) {
 	var pause backoff
 	for {
-		c, err := k.inspectContainer(ctx, ProxyName(k.run))
+		c, err := k.inspectContainer(ctx, ProxyName(k.net))
 		switch {
 		case errors.Is(err, runner.ErrNotFound):
 			return "its container was removed", nil
@@ -174,7 +179,7 @@ func (k *keepSidecar) replaceOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	name := ProxyName(k.run)
+	name := ProxyName(k.net)
 	if err := k.removeOwned(ctx, name); err != nil {
 		return err
 	}

@@ -20,27 +20,48 @@ type step struct {
 	memory bool
 }
 
-// steps of a run in the order in which their subjects come into being.
+// steps of a run in the order in which their subjects come into being. Network,
+// sidecar and lease bear the name of the run's slot where it has one.
 func (r *Runner) steps(run uuid.UUID) runSteps {
+	named := func(do func(ctx context.Context, id uuid.UUID) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			id, err := r.netOf(run)
+			if err != nil {
+				return err
+			}
+			return do(ctx, id)
+		}
+	}
 	return runSteps{
-		record:  step{"forget the run", func(context.Context) error { return r.opts.Dir.RemoveRecord(run) }, true},
-		lease:   step{"give the subnet back", func(context.Context) error { return r.runs.Release(leaseOwner(run)) }, true},
-		folder:  step{"remove the run directory", func(context.Context) error { return r.opts.Dir.RemoveRunDir(run) }, true},
-		network: step{"remove the network", func(ctx context.Context) error { return r.removeNetworks(ctx, NetworkName(run)) }, false},
+		record: step{"forget the run", func(context.Context) error { return r.opts.Dir.RemoveRecord(run) }, true},
+		slot:   step{"forget the slot", func(context.Context) error { return r.dropSlotOf(run) }, true},
+		lease: step{"give the subnet back", named(func(_ context.Context, id uuid.UUID) error {
+			return r.runs.Release(leaseOwner(id))
+		}), true},
+		folder: step{"remove the run directory", func(context.Context) error { return r.opts.Dir.RemoveRunDir(run) }, true},
+		network: step{"remove the network", named(func(ctx context.Context, id uuid.UUID) error {
+			return r.removeNetworks(ctx, NetworkName(id))
+		}), false},
 		control: step{"close the control socket", func(context.Context) error { return r.opts.Control.Close(run) }, false},
-		sidecar: step{"remove the sidecar", func(ctx context.Context) error { return r.removeSidecar(ctx, run) }, false},
-		agent:   step{"remove the agent", func(ctx context.Context) error { return r.removeOwned(ctx, AgentName(run)) }, false},
+		sidecar: step{"remove the sidecar", named(r.removeSidecar), false},
+		holder: step{"remove the holder", named(func(ctx context.Context, id uuid.UUID) error {
+			if id == run {
+				return nil
+			}
+			return r.removeOwned(ctx, HolderName(id))
+		}), false},
+		agent: step{"remove the agent", func(ctx context.Context) error { return r.removeOwned(ctx, AgentName(run)) }, false},
 	}
 }
 
 type runSteps struct {
-	record, lease, folder, network, control, sidecar, agent step
+	record, slot, lease, folder, network, control, sidecar, holder, agent step
 }
 
-// all is everything a run may own, oldest first. The two containers go side by
-// side: neither needs the other to be removed.
+// all is everything a run may own, oldest first. The containers go side by
+// side: none needs the other to be removed.
 func (s runSteps) all() []step {
-	return []step{s.record, s.lease, s.folder, s.network, s.control, together("remove the containers", s.agent, s.sidecar)}
+	return []step{s.record, s.slot, s.lease, s.folder, s.network, s.control, together("remove the containers", s.agent, s.sidecar, s.holder)}
 }
 
 // together is one step made of several that are done at the same time.

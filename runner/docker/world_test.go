@@ -35,6 +35,7 @@ type world struct {
 	*Runner
 	cl      *client.Client
 	control *standinControl
+	pooled  bool // sandboxes get a slot of the pool, made for each
 }
 
 // newWorld is a world of which nothing is left when the test ends.
@@ -56,7 +57,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := errors.Join(r.RemoveEgressNetwork(ctx), r.Close()); err != nil {
+		if err := errors.Join(r.RemovePool(ctx), r.RemoveEgressNetwork(ctx), r.Close()); err != nil {
 			t.Error(err)
 		}
 		control.check(t)
@@ -98,6 +99,11 @@ func standinTools(t *testing.T) *embedded.Tools {
 // sandbox creates a sandbox for a test and removes it with the test.
 func (w *world) sandbox(t *testing.T, spec runner.SandboxSpec) string {
 	t.Helper()
+	if w.pooled {
+		if err := w.makeSlot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	sb, err := w.CreateSandbox(t.Context(), spec)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -145,11 +151,14 @@ type standinControl struct {
 }
 
 func (c *standinControl) Open(_ context.Context, run uuid.UUID, config []byte, plan netpool.Plan) (Endpoint, error) {
-	dir, err := c.dir.MakeRunDir(run, "control")
+	dir, err := c.dir.MakeRunDir(run)
 	if err != nil {
 		return Endpoint{}, err
 	}
 	dir = filepath.Join(dir, "control")
+	if err := os.MkdirAll(dir, 0o700); err != nil { // a slot's sidecar has it mounted already
+		return Endpoint{}, err
+	}
 	l, err := net.Listen("unix", filepath.Join(dir, "control.sock"))
 	if err != nil {
 		return Endpoint{}, err

@@ -38,8 +38,9 @@ func run() error {
 		},
 	}}
 	resp, err := client.Get("http://control" + egress.PathConfig)
-	if err != nil {
-		return err
+	for err != nil { // a slot's sidecar has no socket yet
+		time.Sleep(20 * time.Millisecond)
+		resp, err = client.Get("http://control" + egress.PathConfig)
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
