@@ -49,6 +49,7 @@ type HostConfig struct {
 	Images          ImageRules
 	Volumes         VolumeRules
 	Slots           int // 0 is the size of the subnet pool
+	PoolSize        int // slots kept warm
 	// Ports are the host's ports that tasks may have; nil is every port that
 	// Nomad assigns.
 	Ports []portRange
@@ -114,6 +115,7 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 	h.Ports = portRanges(f, c.Ports)
 	h.Images = imageRules(f, c.ImageConfig)
 	h.Volumes = volumeRules(f, c.Volumes)
+	h.PoolSize = poolSize(f, c.PoolConfig, h)
 	sortFaults(f)
 	return h, f
 }

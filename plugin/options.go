@@ -27,6 +27,7 @@ type Config struct {
 	EgressPluginConfig `codec:",squash"`
 	ImageConfig        `codec:",squash"`
 	MountHostConfig    `codec:",squash"`
+	PoolConfig         `codec:",squash"`
 }
 
 // ConfinementConfig is the plugin's confinement block.
@@ -65,6 +66,7 @@ func configSpec() *hclspec.Spec {
 	egressPluginSpec(s)
 	addImageConfig(s)
 	addMountHost(s)
+	addPoolConfig(s)
 	return hclspec.Object(s)
 }
 

@@ -40,7 +40,7 @@ func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
 		Tools:      embedded.New(dir.Path("bin")),
 		SubnetPool: h.SubnetPool, EgressPool: h.EgressPool, Runtimes: h.Runtimes,
 		Images: imageOptions(h.Images),
-		Max:    limits(h),
+		Max:    limits(h), PoolSize: h.PoolSize,
 	})
 	if err != nil {
 		return nil, err
@@ -79,6 +79,7 @@ func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Ba
 	if err := p.control.ServeCtl(filepath.Join(p.dir.RunRoot(), control.CtlSocket)); err != nil {
 		return nil, err
 	}
+	p.runner.KeepPool()
 	return &plugin.Backend{
 		Driver:    driver.NewDocker(p.runner, driver.DockerOpts{TotalSlots: slots(h)}),
 		Runner:    p.runner,

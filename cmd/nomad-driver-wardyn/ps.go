@@ -42,6 +42,9 @@ func installed(ctx context.Context, h plugin.HostConfig) (cli.Installation, erro
 			out.Slots.Used++
 		}
 	}
+	if out.Warm, err = p.runner.WarmSlots(); err != nil {
+		return cli.Installation{}, err
+	}
 	subnets, _ := h.Pools()
 	out.Slots.Total, out.Networks.Total = slots(h), 1<<(docker.RunBits-subnets.Bits())
 	out.Capacity = plugin.CapacityWord(out.Slots.Used, out.Slots.Total)

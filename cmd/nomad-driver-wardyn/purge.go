@@ -47,7 +47,7 @@ func purgeInstallation(ctx context.Context, h plugin.HostConfig) error {
 	for _, r := range records {
 		errs = append(errs, p.runner.KillSandbox(ctx, refOf(r.RunID)))
 	}
-	errs = append(errs, p.runner.RemoveProbes(ctx), p.runner.RemoveEgressNetwork(ctx), p.unstage(), p.endKeeper(ctx), p.endCtl(), p.dir.RemoveRunRoot(), p.runner.RemoveToolImage(ctx))
+	errs = append(errs, p.runner.RemoveProbes(ctx), p.runner.RemovePool(ctx), p.runner.RemoveEgressNetwork(ctx), p.unstage(), p.endKeeper(ctx), p.endCtl(), p.dir.RemoveRunRoot(), p.runner.RemoveToolImage(ctx))
 	return errors.Join(errs...)
 }
 

@@ -69,6 +69,7 @@ type Installation struct {
 	// Slots and Networks are what is in use and what there is.
 	Slots    Usage  `json:"slots"`
 	Networks Usage  `json:"networks"`
+	Warm     int    `json:"warm"`     // slots that wait for a task, networks included
 	Capacity string `json:"capacity"` // ok, low or full
 }
 
@@ -110,8 +111,12 @@ func printInstallation(w io.Writer, list Installation, asJSON bool) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d of %d slots in use, %d of %d networks leased: capacity %s\n",
-		list.Slots.Used, list.Slots.Total, list.Networks.Used, list.Networks.Total, list.Capacity)
+	warm := ""
+	if list.Warm > 0 {
+		warm = fmt.Sprintf(" (%d of them warm)", list.Warm)
+	}
+	_, err := fmt.Fprintf(w, "%d of %d slots in use, %d of %d networks leased%s: capacity %s\n",
+		list.Slots.Used, list.Slots.Total, list.Networks.Used, list.Networks.Total, warm, list.Capacity)
 	return err
 }
 

@@ -36,6 +36,8 @@ type pool struct {
 // KeepPool fills the pool from now on, until Close. What an earlier process
 // left of it is taken over, or removed where it cannot be. While another
 // process fills the same pool this one waits for its end.
+//
+// With a size of none what is left is removed all the same.
 func (r *Runner) KeepPool() {
 	r.pool.once.Do(func() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -212,6 +214,12 @@ func (r *Runner) retireSlot(ctx context.Context, e slotEntry) error {
 	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 	defer cancel()
 	return r.removeSlot(ctx, e.ID)
+}
+
+// WarmSlots counts the slots that wait for a task.
+func (r *Runner) WarmSlots() (int, error) {
+	warm, err := r.slots().list(slotWarm)
+	return len(warm), err
 }
 
 // RemovePool removes every slot, for an installation that ends. Runs that were
