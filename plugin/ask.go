@@ -35,6 +35,7 @@ type ask struct {
 	FirstUse             types.FirstUseMode
 	Intercept            []string
 	Inject               []injection
+	Git                  []gitAsk
 
 	Labels map[string]string
 	Binds  []bind
@@ -79,6 +80,7 @@ func readAsk(c TaskConfig, h HostConfig, f *faults) ask {
 		a.readEgress(*c.Egress, h, f)
 	}
 	a.readInject(c.Inject, h, f)
+	a.readGit(c.Git, h, f)
 	a.readFiles(c, h, f)
 	a.readLimits(c, h, f)
 	a.readLabels(c, f)

@@ -120,6 +120,15 @@ func admitCredentials(namespace, job string, a ask, h HostConfig, f *faults) {
 			f.add("inject."+in.Name+".credential", in.Credential, why, "ask the operator (plugin option credential, namespaces and jobs)")
 		}
 	}
+	for _, g := range a.Git {
+		o, known := h.GitGrants[g.Grant]
+		if !known {
+			continue
+		}
+		if why := o.For.admits(namespace, job); why != "" {
+			f.add("git."+g.Name+".grant", g.Grant, why, "ask the operator (plugin option git_grant, namespaces and jobs)")
+		}
+	}
 }
 
 // readReview reads what becomes of a host that no list speaks of.

@@ -55,6 +55,7 @@ type HostConfig struct {
 	Ports []portRange
 
 	EgressHost
+	GitHost
 }
 
 // Offers reports whether the operator offers a class.
@@ -111,7 +112,7 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 		}
 	}
 	h.AllowCaps = allowCaps(f, c.AllowCaps)
-	h.EgressHost = egressHost(f, c.EgressPluginConfig)
+	h.EgressHost, h.GitHost = egressHost(f, c.EgressPluginConfig), gitHost(f, c.GitPluginConfig)
 	h.Ports = portRanges(f, c.Ports)
 	h.Images = imageRules(f, c.ImageConfig)
 	h.Volumes = volumeRules(f, c.Volumes)

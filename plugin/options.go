@@ -25,6 +25,7 @@ type Config struct {
 	Ports            []string           `codec:"ports"`
 
 	EgressPluginConfig `codec:",squash"`
+	GitPluginConfig    `codec:",squash"`
 	ImageConfig        `codec:",squash"`
 	MountHostConfig    `codec:",squash"`
 	PoolConfig         `codec:",squash"`
@@ -64,6 +65,7 @@ func configSpec() *hclspec.Spec {
 		"ports":             hclspec.Attr("ports", hclspec.StringList),
 	}
 	egressPluginSpec(s)
+	gitPluginSpec(s)
 	addImageConfig(s)
 	addMountHost(s)
 	addPoolConfig(s)
@@ -102,6 +104,7 @@ type TaskConfig struct {
 	DNSSearch       any                     `codec:"dns_search_domains"`
 	DNSOptions      any                     `codec:"dns_options"`
 	Inject          map[string]InjectConfig `codec:"inject"`
+	Git             map[string]GitConfig    `codec:"git"`
 	Ports           any                     `codec:"ports"`
 	ImageTaskConfig `codec:",squash"`
 	MountTaskConfig `codec:",squash"`
@@ -134,7 +137,7 @@ func taskSpec() *hclspec.Spec {
 			"intercept": hclspec.Attr("intercept", hclspec.StringList),
 		})),
 	}
-	s["inject"] = injectSpec()
+	s["inject"], s["git"] = injectSpec(), gitSpec()
 	for typ, names := range map[string][]string{
 		hclspec.String:     {"image", "command", "work_dir", "hostname", "confinement", "runtime", "shm_size"},
 		hclspec.StringList: {"args", "volumes", "cap_add", "cap_drop"},

@@ -23,10 +23,14 @@ type source struct {
 	Host   string    `json:"host,omitempty"`
 	Header string    `json:"header,omitempty"`
 	Format string    `json:"format,omitempty"`
-	// One of the two: a file beneath the task's secrets folder, or the name of
-	// a credential of the operator's.
+	// One of the three: a file beneath the task's secrets folder, or the name
+	// of a credential or of a git grant of the operator's.
 	File       string `json:"file,omitempty"`
 	Credential string `json:"credential,omitempty"`
+	GitGrant   string `json:"git_grant,omitempty"`
+	// Of a token for a repository: which, and what may be done there.
+	Repo string          `json:"repo,omitempty"`
+	Git  *egress.GitRule `json:"git,omitempty"`
 }
 
 // injectSources gives each rule a grant of its run.
@@ -39,6 +43,14 @@ func injectSources(run uuid.UUID, a ask) []source {
 		})
 	}
 	return out
+}
+
+// option is the block of the job that the secret is for.
+func (s source) option() string {
+	if s.Git != nil {
+		return "git." + s.Name
+	}
+	return "inject." + s.Name
 }
 
 func (s source) rule() egress.InjectionRule {
@@ -56,13 +68,37 @@ func grants(all []source) []runner.InjectionGrant {
 	return out
 }
 
+// gitGrants and gitRules are those of repositories as they travel to the sidecar.
+func gitGrants(all []source) map[string]uuid.UUID {
+	var out map[string]uuid.UUID
+	for _, s := range all {
+		if s.Git != nil {
+			if out == nil {
+				out = map[string]uuid.UUID{}
+			}
+			out[s.Repo] = s.Grant
+		}
+	}
+	return out
+}
+
+func gitRules(all []source) map[string]egress.GitRule {
+	out := map[string]egress.GitRule{}
+	for _, s := range all {
+		if s.Git != nil {
+			out[s.Repo] = *s.Git
+		}
+	}
+	return out
+}
+
 // credentials are what a task's sidecar may ask for. Whether the operator
 // still has a credential, and has it for this job, is looked at each time.
 func (p *Plugin) credentials(tc *driverpb.TaskConfig, all []source) []control.Credential {
 	dirs := taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}
 	out := make([]control.Credential, 0, len(all))
 	for _, s := range all {
-		c := control.Credential{Grant: s.Grant, Read: func() (string, error) { return p.readSecret(tc, dirs, s) }}
+		c := control.Credential{Grant: s.Grant, Name: s.option(), Read: func() (string, error) { return p.readSecret(tc, dirs, s) }}
 		if s.Host != "" {
 			c.Rule = s.rule()
 		}
@@ -80,14 +116,30 @@ func (p *Plugin) readSecret(tc *driverpb.TaskConfig, dirs taskpath.Dirs, s sourc
 		return string(b), err
 	}
 	h, _ := p.options()
+	file, who, err := h.operators(s)
+	if err != nil {
+		return "", err
+	}
+	if why := who.admits(tc.GetNamespace(), tc.GetJobId()); why != "" {
+		return "", fmt.Errorf("%q: %s", s.Credential+s.GitGrant, why)
+	}
+	return readHostSecret(file)
+}
+
+// operators finds a secret of the operator's, and whom it is for.
+func (h HostConfig) operators(s source) (file string, who tenants, err error) {
+	if s.GitGrant != "" {
+		g, known := h.GitGrants[s.GitGrant]
+		if !known {
+			return "", tenants{}, fmt.Errorf("the operator has no git grant %q any more", s.GitGrant)
+		}
+		return g.TokenFile, g.For, nil
+	}
 	c, known := h.Credentials[s.Credential]
 	if !known {
-		return "", fmt.Errorf("the operator has no credential %q any more", s.Credential)
+		return "", tenants{}, fmt.Errorf("the operator has no credential %q any more", s.Credential)
 	}
-	if why := c.For.admits(tc.GetNamespace(), tc.GetJobId()); why != "" {
-		return "", fmt.Errorf("credential %q: %s", s.Credential, why)
-	}
-	return readHostSecret(c.File)
+	return c.File, c.For, nil
 }
 
 // readHostSecret reads a secret of the operator's: a regular file that not
@@ -117,7 +169,7 @@ func checkSecrets(all []control.Credential) error {
 	f := &faults{what: "the task"}
 	for _, c := range all {
 		if _, err := c.Value(); err != nil {
-			f.add(fmt.Sprintf("secret of %q", c.Rule.SecretName), nil, err.Error(), "")
+			f.add(c.Name, nil, err.Error(), "")
 		}
 	}
 	if err := f.err(); err != nil {

@@ -116,7 +116,7 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 		a.note("The task's secrets folder holds files and is not mounted; mount_secrets = true mounts it, if the operator allows it (plugin option allow_secrets_dir)")
 	}
 	mounts, stage := mountsOf(t, a, g, class, fx)
-	sources := injectSources(run, a)
+	sources := append(injectSources(run, a), gitSources(run, SessionID(t), a)...)
 	return plan{
 		Run: run,
 		Spec: driver.Spec{
@@ -151,6 +151,7 @@ func proxyConfig(a ask, class types.ConfinementClass, h HostConfig, sources []so
 	return runner.ProxyConfig{
 		Policy:    policy(a, class),
 		Injection: grants(sources),
+		GitGrants: gitGrants(sources),
 		MITMHosts: slices.Compact(slices.Sorted(slices.Values(slices.Concat(h.Intercept, a.Intercept)))),
 	}
 }

@@ -28,7 +28,7 @@ import (
 )
 
 // pool is this package's own egress pool.
-const pool = "10.214.220.0/22"
+const pool = "10.214.212.0/22"
 
 var classOf = map[string]string{"runc": "CC1", "runsc": "CC2"}
 
@@ -53,9 +53,19 @@ type rig struct {
 // own. When the test ends nothing of the installation is left.
 func newRig(t *testing.T, options map[string]any) *rig {
 	t.Helper()
+	return newRigWith(t, nil, options)
+}
+
+// newRigWith is newRig with files in the image of its tasks.
+func newRigWith(t *testing.T, files map[string]string, options map[string]any) *rig {
+	t.Helper()
+	if files == nil {
+		files = map[string]string{}
+	}
+	files["bin/client"] = clientBinary(t)
 	r := &rig{endpoint: testenv.Engine(t), binary: binary(t), dir: t.TempDir(), log: &text{}}
 	r.engine, r.data, r.caFile = testenv.Client(t, r.endpoint), filepath.Join(r.dir, "data"), filepath.Join(r.dir, "ca.pem")
-	r.image = testenv.ImageWith(t, testenv.ImageConfig{Cmd: []string{"/bin/sh"}, ExtraFiles: map[string]string{"bin/client": clientBinary(t)}})
+	r.image = testenv.ImageWith(t, testenv.ImageConfig{Cmd: []string{"/bin/sh"}, ExtraFiles: files})
 	r.up = newUpstream(t, r.caFile)
 	r.config = map[string]any{
 		"data_dir": r.data, "endpoint": r.endpoint, "egress_subnet_pool": pool, "ca_file": r.caFile,
@@ -278,13 +288,16 @@ func (w *work) exec(t *testing.T, argv ...string) string {
 	return out.String()
 }
 
-func (w *work) run(t *testing.T) string {
+func (w *work) run(t *testing.T) string     { return w.state(t).Run }
+func (w *work) session(t *testing.T) string { return w.state(t).Session }
+
+// state is what the driver's state says to those who read it.
+func (w *work) state(t *testing.T) (s struct{ Run, Session string }) {
 	t.Helper()
-	var s struct{ Run string }
 	if err := json.Unmarshal(w.Handle().DriverState, &s); err != nil || s.Run == "" {
 		t.Fatalf("the driver's state names no run: %q, %v", w.Handle().DriverState, err)
 	}
-	return s.Run
+	return s
 }
 
 // containers are the ids of the run's containers, by component.

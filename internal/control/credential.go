@@ -18,6 +18,8 @@ import (
 // only Read knows.
 type Credential struct {
 	Grant uuid.UUID
+	// Name is what people know it by.
+	Name string
 	// Rule says into which requests the value goes. The zero Rule is that of a
 	// token which the sidecar mints and uses by itself, such as a git server's.
 	Rule egress.InjectionRule
@@ -113,7 +115,7 @@ func (r *run) secret(w http.ResponseWriter, grant uuid.UUID, inject bool) (Crede
 	}
 	v, err := c.Value()
 	if err != nil {
-		r.log.Error("a credential cannot be read; requests that need it are refused", "rule", c.Rule.SecretName, "error", err)
+		r.log.Error("a credential cannot be read; requests that need it are refused", "name", c.Name, "error", err)
 		refuse(w, http.StatusFailedDependency, "the credential cannot be read now")
 		return c, "", false
 	}

@@ -155,6 +155,9 @@ func (r *run) serveConfig(w http.ResponseWriter, _ query) {
 	for _, p := range r.ports().Ports() {
 		node.Ports = append(node.Ports, p.Key())
 	}
+	r.keep.Lock()
+	node.Git = r.owner.Git
+	r.keep.Unlock()
 	answer(w, egress.SidecarConfig{Proxy: c.raw, Node: node})
 }
 

@@ -53,6 +53,8 @@ type Run struct {
 	Secrets []string
 	// Credentials are what the run's sidecar may ask for.
 	Credentials []Credential
+	// Git says what may be done in the repositories of the configuration's grants.
+	Git map[string]egress.GitRule
 	// OnApproval hears of each approval that was raised, and of each that was
 	// decided. The same holds as for OnDecision. nil hears nothing.
 	OnApproval func(Approval)
