@@ -13,6 +13,9 @@ func runExec(args []string) int {
 	if err != nil {
 		return fail(exitUsage, "%v", err)
 	}
+	if err := harden(); err != nil {
+		return fail(exitNotExecutable, "exec: %v", err)
+	}
 	if isTerminal(0) {
 		return execOnTerminal(a, s)
 	}

@@ -14,6 +14,9 @@ func runInit(args []string) int {
 			return code
 		}
 	}
+	if err := harden(); err != nil {
+		return fail(exitNotExecutable, "init: %v", err)
+	}
 	if a.idle {
 		return idle(s)
 	}

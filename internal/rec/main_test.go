@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(dirtyEnv) != "" {
 		beDirty(os.Args[1:])
 	}
+	if os.Getenv(attackEnv) != "" {
+		attack()
+		return
+	}
 	os.Exit(run(m))
 }
 

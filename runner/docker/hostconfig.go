@@ -79,7 +79,7 @@ func agentConfig(in agentInput) (containerConfig, error) {
 		AttachStdin:  t.Stdin,
 		OpenStdin:    t.Stdin,
 		Tty:          t.TTY,
-		Env:          sandboxEnv(in.Spec.RunID, in.Spec.Env, in.Net != nil, in.Spec.ProxyConfig.MITMCACertPEM),
+		Env:          withoutImageEnv(sandboxEnv(in.Spec.RunID, in.Spec.Env, in.Net != nil, in.Spec.ProxyConfig.MITMCACertPEM), in.Image.Env),
 		Image:        in.Image.ID,
 		// Always set, or the image's entrypoint would swallow the command.
 		Entrypoint:  argv[:1],

@@ -20,6 +20,7 @@ type imageFacts struct {
 	Entrypoint, Cmd []string
 	User, WorkDir   string
 	StopSignal      string
+	Env             []string
 	Labels          map[string]string
 	Volumes         []string // places it declares volumes at
 	Names           []string // tags, and names with digests
@@ -28,7 +29,7 @@ type imageFacts struct {
 func imageFactsOf(i image.InspectResponse) imageFacts {
 	f := imageFacts{ID: i.ID, Arch: i.Architecture, OS: i.Os, Names: slices.Concat(i.RepoTags, i.RepoDigests)}
 	if c := i.Config; c != nil {
-		f.Entrypoint, f.Cmd = c.Entrypoint, c.Cmd
+		f.Entrypoint, f.Cmd, f.Env = c.Entrypoint, c.Cmd, c.Env
 		f.User, f.WorkDir, f.StopSignal, f.Labels = c.User, c.WorkingDir, c.StopSignal, c.Labels
 		f.Volumes = slices.Sorted(maps.Keys(c.Volumes))
 	}
