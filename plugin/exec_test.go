@@ -322,6 +322,11 @@ func TestD8Verbs(t *testing.T) {
 	c := args("idle")
 	c["egress"] = []any{map[string]any{"allow": []any{"api.example.com", "*.pkg.example.org:443"}, "deny": []any{"no.pkg.example.org"}}}
 	tc, _ := b.start("web", c)
+	for flag, want := range map[string]string{"": "the task has made no request yet\n", "-json": "[]\n"} {
+		if out, _, code := b.ask(tc.ID, "decisions", flag); out != want || code != 0 {
+			t.Errorf("no decisions, %q: exit code %d, %q", flag, code, out)
+		}
+	}
 	record, err := json.Marshal(control.Record{
 		V: 1, Seq: 1, RunID: RunID(TaskID(tc.ID)), Time: time.Unix(0, 0), Kind: "decision", Decision: egress.Deny,
 		Host: "evil.example", Port: 443, Method: "CONNECT", Code: "policy:default-deny", Cause: "\x1b[31mred\u202e",
@@ -342,7 +347,7 @@ func TestD8Verbs(t *testing.T) {
 		{"help", 0, []string{"status"}, ""},
 		{"status", 0, []string{refOf(tc), "running", "CC2", "api.example.com, *.pkg.example.org:443", "no.pkg.example.org", "0 allowed, 0 denied"}, ""},
 		{"decisions", 0, []string{"deny", "evil.example:443", "policy:default-deny", `\x1b[31mred\u202e`}, ""},
-		{"decisions -n 5 -json", 0, []string{`"Host": "evil.example"`, `\u001b[31mred\u202e`}, ""},
+		{"decisions -n 5 -json", 0, []string{`"host": "evil.example"`, `"code": "policy:default-deny"`, `\u001b[31mred\u202e`}, ""},
 		{"explain api.example.com", 0, []string{"allow api.example.com:443: the job allows api.example.com"}, ""},
 		{"explain a.pkg.example.org", 0, []string{"allow"}, ""},
 		{"explain a.pkg.example.org:80", 0, []string{"deny", "does not list", "egress.allow"}, ""},

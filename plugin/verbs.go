@@ -219,13 +219,16 @@ func showDecisions(c verbCall) error {
 	if err != nil {
 		return err
 	}
-	if c.json {
-		return writeJSON(c.out, list)
+	if c.json { // the records as they stand in decisions.jsonl
+		return writeJSON(c.out, append([]control.Record{}, list...))
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(c.out, "the task has made no request yet")
 	}
 	for _, d := range list {
 		line := []string{
-			d.Request.Time.UTC().Format("15:04:05"), safeText(string(d.Decision)), safeText(d.Request.Method),
-			safeText(d.Request.Host + ":" + strconv.Itoa(d.Request.Port)), safeText(d.RuleSource), safeText(d.Cause),
+			d.Time.UTC().Format("15:04:05"), safeText(string(d.Decision)), safeText(d.Method),
+			safeText(d.Host + ":" + strconv.Itoa(d.Port)), safeText(d.Code), safeText(d.Cause),
 		}
 		fmt.Fprintln(c.out, strings.TrimSpace(strings.Join(line, "  ")))
 	}

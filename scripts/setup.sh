@@ -59,6 +59,18 @@ gvisor_go=go1.23.12
 
 registered() { docker info --format '{{range $k, $v := .Runtimes}}{{$k}} {{end}}' | grep -qw runsc; }
 
+# The engine at the usual socket takes its configuration up anew; there may be
+# others on this machine, which are none of ours.
+reload() {
+  local pid
+  pid=$(cat /var/run/docker.pid 2>/dev/null) || pid=
+  if [ -z "$pid" ] || [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != dockerd ]; then
+    echo "setup: /var/run/docker.pid names no running engine; reload yours, so that it takes up /etc/docker/daemon.json" >&2
+    exit 1
+  fi
+  kill -HUP "$pid"
+}
+
 runsc() {
   engine
   registered && return
@@ -84,7 +96,7 @@ runsc() {
   need_root "register runsc"
   say "registering runsc with the engine"
   go run ./scripts/addruntime /etc/docker/daemon.json runsc "$bin" --overlay2=none
-  pkill -HUP -x dockerd
+  reload
   for _ in $(seq 20); do
     registered && return
     sleep 0.5

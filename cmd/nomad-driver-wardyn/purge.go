@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/cli"
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
 // purge ends what an installation has on this machine: sandboxes that are still
@@ -37,6 +39,10 @@ func purgeInstallation(ctx context.Context, h plugin.HostConfig) error {
 	defer p.runner.Close()
 	var errs []error
 	left, err := p.runner.ListSandboxes(ctx)
+	if errors.Is(err, runner.ErrUnavailable) { // every further question would say the same
+		return errors.Join(fmt.Errorf("%w, so nothing of it could be removed: %w", cli.ErrEngineAway, err),
+			p.unstage(), p.endKeeper(ctx), p.endCtl(), p.dir.RemoveRunRoot())
+	}
 	errs = append(errs, err)
 	for _, s := range left {
 		errs = append(errs, p.runner.KillSandbox(ctx, s.Ref))

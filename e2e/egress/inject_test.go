@@ -136,7 +136,7 @@ func TestK41Intercept(t *testing.T) {
 		if out := w.sh(t, "/bin/client https://api.example.internal/v1"); !strings.Contains(out, "200 hello") {
 			t.Errorf("the opened host: %s", out)
 		}
-		if got := w.exec(t, "wardyn", "decisions", "-json"); !strings.Contains(got, `"mitm": true`) || !strings.Contains(got, `"Path": "/v1"`) {
+		if got := w.exec(t, "wardyn", "decisions", "-json"); !strings.Contains(got, `"mitm": true`) || !strings.Contains(got, `"path": "/v1"`) {
 			t.Errorf("the path is not in the records: %s", got)
 		}
 		// A host that is not opened is verified by its own CA, which the

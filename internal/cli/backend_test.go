@@ -30,13 +30,13 @@ func TestAwaitHealthy(t *testing.T) {
 	}{
 		"healthy at once":   {[]word{well(0)}, 0, "", ""},
 		"healthy late":      {[]word{well(totalPatience - 1)}, totalPatience - 1, "", ""},
-		"never a word":      {nil, totalPatience, "the driver is undetected: it has not said anything", ""},
+		"never a word":      {nil, totalPatience, "given up: the driver is undetected: it has not said anything", ""},
 		"gets well in time": {[]word{sick(time.Second, "a"), sick(time.Second, "a"), well(sickPatience - 1 - time.Second)}, time.Second + sickPatience - 1, "", " * The driver is unhealthy: a\n"},
-		"stays as it is":    {[]word{sick(0, "a"), sick(time.Second, "a")}, sickPatience, "the driver is unhealthy: a", " * The driver is unhealthy: a\n"},
+		"stays as it is":    {[]word{sick(0, "a"), sick(time.Second, "a")}, sickPatience, "given up: the driver stays unhealthy, for the reason above", " * The driver is unhealthy: a\n"},
 		"a change is hope":  {[]word{sick(0, "a"), sick(sickPatience-1, "b"), well(sickPatience - 1)}, 2*sickPatience - 2, "", " * The driver is unhealthy: a\n * The driver is unhealthy: b\n"},
 		"but not for ever": {[]word{sick(0, "a"), sick(sickPatience-1, "b"), sick(sickPatience-1, "c"), sick(sickPatience-1, "d"), sick(sickPatience-1, "e")}, totalPatience,
-			"the driver is unhealthy: e", " * The driver is unhealthy: a\n * The driver is unhealthy: b\n * The driver is unhealthy: c\n * The driver is unhealthy: d\n * The driver is unhealthy: e\n"},
-		"line by line": {[]word{sick(0, "a\nb")}, sickPatience, "the driver is unhealthy: a\nb", " * The driver is unhealthy: a\n * b\n"},
+			"given up: the driver stays unhealthy, for the reason above", " * The driver is unhealthy: a\n * The driver is unhealthy: b\n * The driver is unhealthy: c\n * The driver is unhealthy: d\n * The driver is unhealthy: e\n"},
+		"line by line": {[]word{sick(0, "a\nb")}, sickPatience, "given up: the driver stays unhealthy, for the reason above", " * The driver is unhealthy: a\n * b\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

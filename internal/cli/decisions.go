@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,6 +23,14 @@ var decisionFiles = []string{"decisions.1.jsonl", "decisions.jsonl"}
 
 // longestRecord bounds one line of a decision file.
 const longestRecord = 1 << 20
+
+// hasDecisions reports whether a task has any.
+func hasDecisions(taskDir string) bool {
+	return slices.ContainsFunc(decisionFiles, func(name string) bool {
+		fi, err := os.Stat(filepath.Join(taskDir, decisionDir, name))
+		return err == nil && fi.Size() > 0
+	})
+}
 
 // printDecisions prints the decisions of a task: the files as they are, or a
 // line for each verdict. A task without files made no request.

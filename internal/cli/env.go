@@ -106,6 +106,10 @@ func (e Env) report(err error) int {
 	return exitFailed
 }
 
+// ErrEngineAway is wrapped by an error of Purge when there was no engine to
+// remove anything from.
+var ErrEngineAway = errors.New("the engine does not answer")
+
 // usageError is a mistake in the arguments.
 type usageError string
 

@@ -56,6 +56,17 @@ func awaitHealthy(ctx context.Context, prints <-chan host.Fingerprint, out *prin
 		case <-sick.C:
 		case <-total.C:
 		}
-		return fmt.Errorf("the driver is %s: %s", last.Health, last.Description)
+		return &unwell{last}
 	}
+}
+
+// unwell is a driver that did not get healthy.
+type unwell struct{ last host.Fingerprint }
+
+// Error leaves the reason out where it was told when it became known.
+func (u *unwell) Error() string {
+	if u.last.Health == host.Unhealthy {
+		return "given up: the driver stays unhealthy, for the reason above"
+	}
+	return fmt.Sprintf("given up: the driver is %s: %s", u.last.Health, u.last.Description)
 }

@@ -53,7 +53,7 @@ func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int
 	if err != nil {
 		return exitFailed, err
 	}
-	defer func() { err = errors.Join(err, work.remove(ctx, e, r.config)) }()
+	defer func() { err = errors.Join(err, work.remove(ctx, e, r.config, err)) }()
 
 	launching, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -234,7 +234,14 @@ func (r *run) decisions() error {
 		if dir == "" {
 			continue
 		}
-		r.out.event(t.Name, "Decisions: %s", filepath.Join(dir, decisionDir, decisionFiles[len(decisionFiles)-1]))
+		switch {
+		case !hasDecisions(dir):
+			r.out.event(t.Name, "Decisions: none, the task made no request")
+		case r.options.keep:
+			r.out.event(t.Name, "Decisions, kept in %s:", filepath.Join(dir, decisionDir, decisionFiles[len(decisionFiles)-1]))
+		default: // the files are about to go
+			r.out.event(t.Name, "Decisions:")
+		}
 		errs = append(errs, printDecisions(r.env.Stdout, dir, r.options.json))
 	}
 	return errors.Join(errs...)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,9 @@ type workspace struct {
 	alloc string // the root of the allocation's directory
 	data  string // the plugin's data dir, when it is the run's own
 	keep  bool
+	// made are the folders above alloc that were not there before, the deepest
+	// first.
+	made []string
 }
 
 // workspace makes the directories, and gives the plugin a data dir of its own,
@@ -37,21 +41,46 @@ func (r *run) workspace() (*workspace, error) {
 	if w.alloc, err = filepath.Abs(w.alloc); err != nil {
 		return nil, fmt.Errorf("-alloc-dir: %w", err)
 	}
+	if r.options.allocRoot != "" {
+		w.made = absent(w.alloc)
+	}
 	return w, nil
 }
 
+// absent lists a folder and those above it that do not exist.
+func absent(dir string) []string {
+	var out []string
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		out = append(out, dir)
+	}
+	return out
+}
+
 // remove removes what the run had on the engine beside its tasks, and its
-// directories.
-func (w *workspace) remove(ctx context.Context, e Env, config map[string]any) error {
+// directories. failed is what the run ended with.
+func (w *workspace) remove(ctx context.Context, e Env, config map[string]any, failed error) error {
 	var errs []error
 	if _, err := os.Stat(w.data); err == nil { // else the plugin never got so far
 		if e.Purge != nil {
-			errs = append(errs, e.Purge(ctx, config))
+			err := e.Purge(ctx, config)
+			var sick *unwell
+			if errors.Is(err, ErrEngineAway) && errors.As(failed, &sick) {
+				err = nil // that is what was told, and nothing can have been made
+			}
+			errs = append(errs, err)
 		}
 		errs = append(errs, removeRunRoot(w.data), removeTree(w.data))
 	}
 	if w.temp != "" && !(w.keep && strings.HasPrefix(w.alloc, w.temp)) {
 		errs = append(errs, removeTree(w.temp))
+	}
+	for _, dir := range w.made {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			break // something is in it: with keep, the allocation
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("clean up: %w", err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,5 +64,74 @@ func TestNothingIsRemovedThroughAMount(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("%s is still there: %v", dir, err)
+	}
+}
+
+// TestAllocDirGoesWithItsParents: the folders that -alloc-dir made go with the
+// allocation, those that were there stay, and with -keep all do.
+func TestAllocDirGoesWithItsParents(t *testing.T) {
+	for name, c := range map[string]struct {
+		keep, unmade bool
+		left         []string
+	}{
+		"gone":   {left: []string{"."}},
+		"kept":   {keep: true, left: []string{".", "a", "a/b", "a/b/alloc-id"}},
+		"unmade": {unmade: true, left: []string{"."}},
+	} {
+		base := t.TempDir()
+		t.Setenv("TMPDIR", t.TempDir())
+		r := &run{options: runOptions{allocRoot: filepath.Join(base, "a", "b"), keep: c.keep}, config: map[string]any{}}
+		w, err := r.workspace()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if alloc := filepath.Join(w.alloc, "alloc-id"); !c.unmade {
+			err = os.MkdirAll(alloc, 0o700)
+			if err == nil && !c.keep { // the backend removes its own
+				err = os.Remove(alloc)
+			}
+		}
+		if err == nil {
+			err = w.remove(t.Context(), Env{}, nil, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		err = filepath.WalkDir(base, func(p string, _ os.DirEntry, err error) error {
+			rel, _ := filepath.Rel(base, p)
+			left = append(left, rel)
+			return err
+		})
+		if err != nil || !slices.Equal(left, c.left) {
+			t.Errorf("%s: %v, %v", name, left, err)
+		}
+	}
+}
+
+// TestAnAbsentEngineIsToldOnce: a run that never had an engine does not repeat
+// that for everything it could not remove; any other failure is told.
+func TestAnAbsentEngineIsToldOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		failed, purge error
+		told          bool
+	}{
+		"never there": {&unwell{}, ErrEngineAway, false},
+		"gone later":  {nil, ErrEngineAway, true},
+		"other":       {&unwell{}, os.ErrPermission, true},
+	} {
+		t.Setenv("TMPDIR", t.TempDir())
+		r := &run{config: map[string]any{}}
+		w, err := r.workspace()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(w.data, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		e := Env{Purge: func(context.Context, map[string]any) error { return c.purge }}
+		if err := w.remove(t.Context(), e, nil, c.failed); (err != nil) != c.told {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
 // Names in the folder for people's files.
@@ -225,13 +223,13 @@ const tailBytes = 4 << 20
 // Decisions reads the latest recorded verdicts of a run out of its files, at
 // most most of them, oldest first. It needs no Server, and looks at the last
 // 4 MiB of each file.
-func Decisions(filesDir string, id uuid.UUID, most int) ([]egress.DecisionLog, error) {
+func Decisions(filesDir string, id uuid.UUID, most int) ([]Record, error) {
 	root, err := openFolder(filesDir, false)
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}
 	defer root.Close()
-	var out []egress.DecisionLog
+	var out []Record
 	for _, name := range []string{olderName, journalName} {
 		f, err := openFile(root, name, os.O_RDONLY)
 		if err != nil {
@@ -242,7 +240,7 @@ func Decisions(filesDir string, id uuid.UUID, most int) ([]egress.DecisionLog, e
 		}
 		err = scanTail(f, tailBytes, func(r Record) {
 			if r.RunID == id && r.Kind == kindDecision {
-				out = append(out, unflatten(r))
+				out = append(out, r)
 			}
 		})
 		f.Close()

@@ -266,7 +266,7 @@ func TestDecisions(t *testing.T) {
 	}
 	for i, l := range got {
 		want := decision(id, uint64(i)+4)
-		if !l.Request.Time.Equal(want.Request.Time) || l.Flow.FlowID != want.Flow.FlowID || l.RuleSource != want.RuleSource || l.Flow.Hint != want.Flow.Hint {
+		if !l.Time.Equal(want.Request.Time) || l.FlowID != want.Flow.FlowID || l.Code != want.RuleSource || l.Hint != want.Flow.Hint {
 			t.Errorf("%d: %+v", i, l)
 		}
 	}
