@@ -32,6 +32,9 @@ func sandboxSpec(s Spec, o DockerOpts) runner.SandboxSpec {
 	b.Labels[o.Label] = s.SessionID
 	b.ProxyConfig = proxyConfig(s)
 	b.Task = taskProcess(s)
+	if v := exclusive(b.Task); v != "" {
+		b.Labels[WorkspaceLabel] = v
+	}
 	return b
 }
 
@@ -52,6 +55,16 @@ func proxyConfig(s Spec) runner.ProxyConfig {
 }
 
 func taskProcess(s Spec) *runner.TaskProcess {
+	t := ownProcess(s)
+	t.Stages = slices.Concat(t.Stages, stages(s))
+	if s.Home != nil {
+		t.Mounts = append(slices.Clip(t.Mounts), runner.TaskMount{Volume: s.Home.Volume, Target: s.Home.Path})
+	}
+	return t
+}
+
+// ownProcess is the process without what the session adds to it.
+func ownProcess(s Spec) *runner.TaskProcess {
 	if s.Sandbox.Task != nil {
 		t := *s.Sandbox.Task
 		if len(s.Cmd) > 0 {
@@ -67,7 +80,7 @@ func taskProcess(s Spec) *runner.TaskProcess {
 	return t
 }
 
-// volumesOf are the workspace volumes that must exist before the sandbox does.
+// volumesOf are the volumes that must exist before the sandbox does.
 func volumesOf(t *runner.TaskProcess) []string {
 	var out []string
 	for _, m := range t.Mounts {

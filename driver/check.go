@@ -34,6 +34,7 @@ func check(s Spec, defaultImage string) error {
 		add("proxy_url %q: a session's proxy is its own sidecar; leave it empty, and name a corporate proxy as the sidecar's upstream", s.ProxyURL)
 	}
 	checkScripts(s, add)
+	checkRepos(s.Repos, add)
 	checkHome(s.Home, add)
 	checkEnv(s.Env, add)
 	checkSandbox(s, add)
@@ -99,18 +100,13 @@ func checkSandbox(s Spec, add func(string, ...any)) {
 	}
 }
 
-// unsupported names what a Spec and the options ask for and this version does
-// not have: one error for all of it, nil for nothing.
-func unsupported(s Spec, o DockerOpts) error {
+// unsupported names what the options ask for and this version does not have: one error for all of it, nil for nothing.
+func unsupported(o DockerOpts) error {
 	var fields []string
 	for _, f := range []struct {
 		name string
 		used bool
 	}{
-		{"Setup", s.Setup != "" || s.SetupTimeoutSec != 0},
-		{"Repos", len(s.Repos) > 0},
-		{"Init", s.Init != "" || s.InitTimeoutSec != 0},
-		{"Home", s.Home != nil},
 		{"DockerOpts.Network", o.Network != ""},
 		{"DockerOpts.SessionSeccompProfile", o.SessionSeccompProfile != ""},
 		{"DockerOpts.SessionAppArmorProfile", o.SessionAppArmorProfile != ""},

@@ -40,7 +40,7 @@ func NewDocker(e Engine, o DockerOpts) *Docker {
 // Validate finds every fault of a Spec without touching the engine; Create
 // begins with it. The error lists them all.
 func (d *Docker) Validate(spec Spec) error {
-	if err := errors.Join(check(spec, d.opts.Image), unsupported(spec, d.opts)); err != nil {
+	if err := errors.Join(check(spec, d.opts.Image), unsupported(d.opts)); err != nil {
 		return fmt.Errorf("session %q: %w", spec.SessionID, err)
 	}
 	return nil
@@ -72,6 +72,11 @@ func (d *Docker) create(ctx context.Context, sessionID string, spec runner.Sandb
 		return "", err
 	}
 	defer release()
+	unhold, err := d.holdWorkspaces(ctx, spec)
+	if err != nil {
+		return "", err
+	}
+	defer unhold()
 
 	var undo undoStack
 	defer func() { err = undo.finish(ctx, err) }()

@@ -227,9 +227,9 @@ func TestD7RefusedBeforeAnythingIsMade(t *testing.T) {
 }
 
 func TestFaultsAreFoundBeforeTheEngineIsAsked(t *testing.T) {
-	d, e := docker(driver.DockerOpts{})
+	d, e := docker(driver.DockerOpts{Network: "n"})
 	_, err := d.Create(t.Context(), driver.Spec{ProxyURL: "http://x", Setup: "s", Home: &driver.HomeMount{Volume: "v"}})
-	for _, want := range []string{"image", "proxy_url", "home", "Setup"} {
+	for _, want := range []string{"image", "proxy_url", "home", "DockerOpts.Network"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %q", err, want)
 		}

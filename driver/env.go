@@ -25,7 +25,7 @@ func environment(s Spec) map[string]string {
 	set("WARDYN_SESSION", s.SessionID)
 	channel(env, "RAINIER_SETUP", s.Setup, s.SetupTimeoutSec)
 	if len(s.Repos) > 0 {
-		env["RAINIER_REPOS_B64"] = encodeRepos(s.Repos)
+		set("RAINIER_REPOS_B64", short(encodeRepos(s.Repos)))
 	}
 	channel(env, "RAINIER_INIT", s.Init, s.InitTimeoutSec)
 	set("RAINIER_GIT_AUTHOR_NAME", s.GitAuthorName)
@@ -38,11 +38,25 @@ func environment(s Spec) map[string]string {
 // channel carries a script and its bound. Without a script neither variable
 // exists: an empty bound is not the same as none.
 func channel(env map[string]string, name, script string, timeoutSec int) {
-	if script == "" {
+	text := short(base64.StdEncoding.EncodeToString([]byte(script)))
+	if text == "" {
 		return
 	}
-	env[name+"_B64"] = base64.StdEncoding.EncodeToString([]byte(script))
+	env[name+"_B64"] = text
 	env[name+"_TIMEOUT"] = strconv.Itoa(timeoutSec)
+}
+
+// maxChannel is the longest value that a variable of the channel has: no
+// program starts with one over 128 KiB. What does the work are the stages'
+// files; the variables are there for programs that look for them.
+const maxChannel = 96 << 10
+
+// short is text, or nothing when it is too long for a variable.
+func short(text string) string {
+	if len(text) > maxChannel {
+		return ""
+	}
+	return text
 }
 
 // encodeRepos writes the list in its order. Strings always marshal.

@@ -10,6 +10,8 @@ import (
 const (
 	// workspacePrefix begins the name of every workspace volume.
 	workspacePrefix = "rainier-ws-"
+	// homePrefix begins the name of every home volume that a name was given.
+	homePrefix = "rainier-home-"
 	// WorkspacePath is where a session finds its workspace.
 	WorkspacePath = "/workspace"
 	// DefaultLabel is the label key that marks a session's sandbox.
@@ -17,6 +19,9 @@ const (
 	// NamespaceLabel is the label key that says whose a volume or sandbox is.
 	// It is compared, never parsed out of a name.
 	NamespaceLabel = "wardyn.namespace"
+	// WorkspaceLabel is the label key that says which named workspace a sandbox
+	// uses: one at a time does.
+	WorkspaceLabel = "wardyn.workspace"
 	// runLabel is the substrate's own label of a run.
 	runLabel = "wardyn.run-id"
 	// maxEscaped keeps a volume's name within a path element.
@@ -31,6 +36,15 @@ func WorkspaceVolume(sessionID string) string {
 	}
 	return workspacePrefix + escape(sessionID)
 }
+
+// NamedWorkspace is the volume of a workspace that its users named. The name
+// is made of the namespace too, so that no two namespaces meet in one.
+func NamedWorkspace(namespace, name string) string {
+	return workspacePrefix + escape(namespace+"\x00"+name)
+}
+
+// NamedHome is the volume of an agent's home.
+func NamedHome(namespace, name string) string { return homePrefix + escape(namespace+"\x00"+name) }
 
 // escape writes a session id in the characters a volume's name may have, so
 // that no two ids meet in one name. An id made of those characters stays as it

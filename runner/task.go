@@ -17,6 +17,11 @@ type TaskProcess struct {
 	// Idle makes the main process idle; Argv must be empty.
 	Idle bool
 
+	// Stages run before the command. With OnlyStages there is no command, and
+	// the sandbox ends with code 0 when they are through.
+	Stages     []Stage
+	OnlyStages bool
+
 	User     string // user or user:group as known in the image; "" is the image's
 	WorkDir  string // absolute; "" is the image's
 	Hostname string // "" is "agent"
@@ -71,6 +76,9 @@ type TaskMount struct {
 	ReadOnly    bool
 	NoCopy      bool   // an empty Volume does not take over what the image has there
 	Propagation string // "", "rprivate", "rslave", "rshared"
+	// Yields leaves the mount out where the image's own working directory lies
+	// at or below the target: its files would be hidden.
+	Yields bool
 }
 
 // Tmpfs is an in-memory mount.

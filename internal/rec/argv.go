@@ -9,10 +9,11 @@ import (
 
 // initArgs is the command line of init.
 type initArgs struct {
-	tty  bool   // the command gets the terminal of standard input
-	idle bool   // no command
-	gate string // file to wait for; "" is none
-	argv []string
+	tty    bool   // the command gets the terminal of standard input
+	idle   bool   // no command, stay up
+	gate   string // file to wait for; "" is none
+	stages string // file that says what to run before the command
+	argv   []string
 }
 
 func parseInit(args []string) (initArgs, error) {
@@ -21,6 +22,9 @@ func parseInit(args []string) (initArgs, error) {
 		switch s := args[i]; {
 		case s == "-tty":
 			a.tty = true
+		case s == "-stages" && i+1 < len(args):
+			i++
+			a.stages = args[i]
 		case s == "-idle":
 			a.idle = true
 		case s == "-gate" && i+1 < len(args):
@@ -40,6 +44,7 @@ func (a initArgs) check() error {
 	switch {
 	case a.idle && len(a.argv) > 0:
 		return errors.New("init: -idle takes no command")
+	case a.stages != "" && a.argv == nil: // the stages are all there is to do
 	case !a.idle && (len(a.argv) == 0 || a.argv[0] == ""):
 		return errors.New("init: a command is needed after --")
 	}

@@ -7,6 +7,7 @@
 //
 //	wardyn-rec init  [-tty] -- argv...              pid 1: reap, forward, exit as argv did
 //	wardyn-rec init  -idle                          pid 1 without a command
+//	wardyn-rec init  -stages FILE ...               ... after what the file says
 //	wardyn-rec exec  [-cols N -rows N] ID -- argv...  first process of an exec
 //	wardyn-rec kill  [-s SIG] ID                    end that exec
 //	wardyn-rec probe                                does this runtime run programs right?

@@ -17,8 +17,16 @@ func runInit(args []string) int {
 	if err := harden(); err != nil {
 		return fail(exitNotExecutable, "init: %v", err)
 	}
-	if a.idle {
+	if a.stages != "" {
+		if code := runStages(s, a.stages); code != 0 {
+			return code
+		}
+	}
+	switch {
+	case a.idle:
 		return idle(s)
+	case a.argv == nil:
+		return 0
 	}
 	attr := ownSession()
 	if a.tty {

@@ -17,6 +17,7 @@ const usage = `wardyn-rec runs inside a wardyn sandbox.
   wardyn-rec init [-gate FILE] [-tty] -- argv...   pid 1: reaps, forwards signals, exits as argv did
   wardyn-rec init [-gate FILE] -idle               pid 1 without a command, until SIGTERM, SIGINT or SIGQUIT
                                                    (-gate: not before FILE has something in it)
+  wardyn-rec init -stages FILE [-idle | -- argv...]  the same after the stages of FILE
   wardyn-rec exec [-cols N -rows N] ID -- argv...  first process of an exec
   wardyn-rec kill [-s SIG] ID                      end the exec of that id; one that is gone is success
   wardyn-rec probe                                 run 64 processes and check what they compute

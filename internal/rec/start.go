@@ -19,6 +19,11 @@ var inherited = stdio{0, 1, 2}
 // the working directory and the three descriptors, and nothing else: not our
 // signal mask, no ignored signals, no descriptor the engine left open.
 func start(argv []string, fds stdio, attr *syscall.SysProcAttr) (int, *startError) {
+	return startAs(&syscall.ProcAttr{Env: os.Environ(), Files: fds[:], Sys: attr}, argv)
+}
+
+// startAs is start with the directory and the environment of how.
+func startAs(how *syscall.ProcAttr, argv []string) (int, *startError) {
 	path, hasPath := os.LookupEnv("PATH")
 	file, serr := lookPath(argv[0], path, hasPath)
 	if serr != nil {
@@ -34,7 +39,7 @@ func start(argv []string, fds stdio, attr *syscall.SysProcAttr) (int, *startErro
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &none, &before); err == nil {
 		defer unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
 	}
-	pid, err := syscall.ForkExec(file, argv, &syscall.ProcAttr{Env: os.Environ(), Files: fds[:], Sys: attr})
+	pid, err := syscall.ForkExec(file, argv, how)
 	if errors.Is(err, syscall.ENOENT) {
 		// The file was there a moment ago: what is missing is its interpreter.
 		return 0, &startError{argv[0], "its interpreter or loader is not in this image", exitNotExecutable}

@@ -39,6 +39,12 @@ func mainArgv(t *runner.TaskProcess, img imageFacts) ([]string, error) {
 	if t.TTY {
 		argv = append(argv, "-tty")
 	}
+	if len(t.Stages) > 0 {
+		argv = append(argv, "-stages", stagesTarget+"/"+stagesList)
+	}
+	if t.OnlyStages {
+		return argv, nil
+	}
 	if t.Idle {
 		if len(t.Argv) > 0 {
 			return nil, errors.New("idle: an idle task has no command of its own; drop command and args, or idle = true")

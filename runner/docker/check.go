@@ -46,6 +46,7 @@ func checkSpec(spec runner.SandboxSpec, host hostFacts, runtime string, limit ru
 
 // checkTask judges the process's own fields.
 func checkTask(t runner.TaskProcess) (errs []error) {
+	errs = append(errs, checkStages(t)...)
 	if t.WorkDir != "" && !path.IsAbs(t.WorkDir) {
 		errs = append(errs, fmt.Errorf("work_dir %q: want an absolute path", t.WorkDir))
 	}

@@ -220,6 +220,9 @@ func (b *build) makeFiles() error {
 			return err
 		}
 	}
+	if t := b.spec.Task; t != nil {
+		return writeStages(b.files, t.Stages)
+	}
 	return nil
 }
 
@@ -299,7 +302,10 @@ func (b *build) makeAgent(ctx context.Context) error {
 		}
 		b.agent, err = b.createContainer(ctx, name, cfg)
 	}
-	return explained(err, askedBy(b.spec), startWords)
+	if err != nil {
+		return explained(err, askedBy(b.spec), startWords)
+	}
+	return b.openVolumes(ctx)
 }
 
 // createFromTools creates a container of the tools image, which is loaded again

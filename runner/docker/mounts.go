@@ -43,7 +43,13 @@ func agentMounts(in agentInput) []mount.Mount {
 		b.BindOptions.ReadOnlyForceRecursive = m.ReadOnly && recursive
 		out = append(out, b)
 	}
+	if len(in.task().Stages) > 0 {
+		out = append(out, bind(filepath.Join(in.Files, stagesFolder), stagesTarget, true, ""))
+	}
 	for _, m := range in.task().Mounts {
+		if m.Yields && below(in.Image.WorkDir, m.Target) {
+			continue
+		}
 		if m.Volume != "" {
 			out = append(out, volumeMount(m))
 			continue
@@ -64,6 +70,9 @@ func volumeMount(m runner.TaskMount) mount.Mount {
 	}
 	return v
 }
+
+// below reports whether path p is dir or below it.
+func below(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 
 func bind(source, target string, readOnly bool, propagation string) mount.Mount {
 	p := mount.PropagationRPrivate

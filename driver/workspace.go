@@ -1,0 +1,53 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// exclusive is the workspace volume of a process, "" without one.
+func exclusive(t *runner.TaskProcess) string {
+	for _, m := range t.Mounts {
+		if strings.HasPrefix(m.Volume, workspacePrefix) {
+			return m.Volume
+		}
+	}
+	return ""
+}
+
+// holdWorkspaces claims a session's workspace volume until the sandbox shows
+// in the engine's list. One that another sandbox uses is refused: two agents in
+// one work tree destroy each other's work.
+func (d *Docker) holdWorkspaces(ctx context.Context, spec runner.SandboxSpec) (release func(), err error) {
+	volume := spec.Labels[WorkspaceLabel]
+	if volume == "" {
+		return func() {}, nil
+	}
+	release, err = d.slots.claim("volume " + volume)
+	if err != nil {
+		return nil, fmt.Errorf("workspace %s: %w", volume, err)
+	}
+	if err := d.workspaceFree(ctx, volume, spec.RunID.String()); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// workspaceFree is nil when no living sandbox but that of run uses the volume.
+func (d *Docker) workspaceFree(ctx context.Context, volume, run string) error {
+	all, err := d.engine.ListSandboxes(ctx)
+	if err != nil {
+		return fmt.Errorf("workspace %s: %w", volume, err)
+	}
+	for _, l := range all {
+		if l.Running && l.Labels[WorkspaceLabel] == volume && l.Labels[runLabel] != run {
+			return fmt.Errorf("workspace %s is in use by session %q (%s); it is free when that has ended: %w",
+				volume, l.Labels[d.opts.Label], l.Ref, runner.ErrExhausted)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package rec
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// stagesFile writes a list of stages and their scripts.
+func stagesFile(t *testing.T, scripts map[string]string, list ...stage) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range scripts {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := filepath.Join(dir, "stages.json")
+	if err := os.WriteFile(p, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestK7StagesRunInOrderBeforeTheCommand(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		scripts map[string]string
+		stages  []stage
+		code    int
+		out     string // what standard output holds
+		err     string // part of standard error, "" for none of it
+	}{
+		{"both, then the command", map[string]string{"a": "echo one; printf two", "b": "#!/bin/sh\necho $0 >/dev/null; echo three"},
+			[]stage{{Name: "setup", File: "a", Code: 120}, {Name: "init", File: "b", Code: 122}}, 5, "[setup] one\n[setup] two\n[init] three\nagent\n", ""},
+		{"a failure has the stage's code", map[string]string{"a": "echo said; exit 3"},
+			[]stage{{Name: "init", File: "a", Code: 122}}, 122, "[init] said\n", "[init] failed: exit code 3\n"},
+		{"a late one is ended", map[string]string{"a": "echo on; sleep 600"},
+			[]stage{{Name: "init", File: "a", Code: 122, TimeoutMillis: 300}}, 122, "[init] on\n", "[init] failed: it took longer than 300ms\n"},
+		{"one in time is not", map[string]string{"a": "echo on"},
+			[]stage{{Name: "init", File: "a", Code: 122, TimeoutMillis: 60_000}}, 5, "[init] on\nagent\n", ""},
+		{"what a stage leaves running holds nothing up", map[string]string{"a": "sleep 600 & echo up"},
+			[]stage{{Name: "init", File: "a", Code: 122}}, 5, "[init] up\nagent\n", ""},
+		{"a script without its interpreter", map[string]string{"a": "#!/no/such/thing\n"},
+			[]stage{{Name: "init", File: "a", Code: 122}}, 122, "", "[init] failed: exec "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := asPID1(t, "init", "-stages", stagesFile(t, c.scripts, c.stages...), "--", "sh", "-c", "echo agent; exit 5")
+			var out, errs bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &errs
+			if got := code(t, cmd.Run()); got != c.code || out.String() != c.out || !strings.Contains(errs.String(), c.err) {
+				t.Errorf("exit %d, stdout %q, stderr %q; want %d, %q, %q", got, out.String(), errs.String(), c.code, c.out, c.err)
+			}
+		})
+	}
+}
+
+func TestK7OnlyStages(t *testing.T) {
+	for script, want := range map[string]int{"true": 0, "false": 120} {
+		cmd := wardynRec(t, "init", "-stages", stagesFile(t, map[string]string{"a": script}, stage{Name: "setup", File: "a", Code: 120}))
+		if got := code(t, cmd.Run()); got != want {
+			t.Errorf("%s: exit %d, want %d", script, got, want)
+		}
+	}
+	if got := code(t, wardynRec(t, "init", "-stages", "/no/such/file", "--", "true").Run()); got != exitStages {
+		t.Errorf("no list: exit %d", got)
+	}
+}
+
+// A stop during a stage ends it, and the command is never started.
+func TestK7StopDuringAStage(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready")
+	cmd := wardynRec(t, "init", "-stages", stagesFile(t, map[string]string{"a": "touch " + ready + "; sleep 600"},
+		stage{Name: "init", File: "a", Code: 122}), "--", "echo", "agent")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the stage runs", func() bool { _, err := os.Stat(ready); return err == nil })
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := code(t, cmd.Wait()); got != 143 || strings.Contains(out.String(), "agent") || !strings.Contains(errs.String(), "[init] stopped by signal 15") {
+		t.Errorf("exit %d, %q, %q", got, out.String(), errs.String())
+	}
+}
+
+func TestCloneStage(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	origin, work := t.TempDir(), t.TempDir()
+	for _, argv := range [][]string{
+		{"init", "--quiet", "-b", "main"}, {"config", "user.name", "o"}, {"config", "user.email", "o@example.com"},
+		{"commit", "--quiet", "--allow-empty", "-m", "one"}, {"commit", "--quiet", "--allow-empty", "-m", "two"},
+	} {
+		if out, err := exec.Command("git", append([]string{"-C", origin}, argv...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", argv, err, out)
+		}
+	}
+	dir := filepath.Join(work, "team", "web")
+	repo := clone{URL: "file://" + origin, Branch: "main", NewBranch: "wardyn/s/fix", Dir: dir, AuthorName: "A Name", AuthorEmail: "a@example.com"}
+	run := func(c clone) (int, string) {
+		cmd := asPID1(t, "init", "-stages", stagesFile(t, nil, stage{Name: "clone", Repos: []clone{c}, Code: 121}))
+		out, err := cmd.CombinedOutput()
+		return code(t, err), string(out)
+	}
+	git := func(args ...string) string {
+		out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Errorf("git %v: %v", args, err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	if n, out := run(repo); n != 0 {
+		t.Fatalf("exit %d\n%s", n, out)
+	}
+	if b, n, who := git("rev-parse", "--abbrev-ref", "HEAD"), git("rev-list", "--count", "HEAD"), git("config", "user.email"); b != "wardyn/s/fix" || n != "1" || who != "a@example.com" {
+		t.Errorf("branch %q, %s commits, by %q", b, n, who)
+	}
+	// A clone that is there is somebody's work.
+	mine := filepath.Join(dir, "mine")
+	if err := os.WriteFile(mine, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n, out := run(repo); n != 0 || !strings.Contains(out, "stays as it is") {
+		t.Errorf("again: exit %d\n%s", n, out)
+	}
+	if _, err := os.Stat(mine); err != nil {
+		t.Error(err)
+	}
+	// One that fails leaves nothing that passes for a clone, and takes no files.
+	repo.URL, repo.Dir = "file://"+origin+"-none", filepath.Join(work, "other")
+	if n, out := run(repo); n != 121 || !strings.Contains(out, "[clone] failed: exit code") {
+		t.Errorf("no such repository: exit %d\n%s", n, out)
+	}
+	repo.Dir = filepath.Dir(dir)
+	if n, out := run(repo); n != 121 || !strings.Contains(out, "is no clone") {
+		t.Errorf("a folder with files: exit %d\n%s", n, out)
+	}
+	if left, _ := os.ReadDir(work); len(left) != 1 {
+		t.Errorf("left: %v", left)
+	}
+}
