@@ -37,6 +37,8 @@ type ask struct {
 	Inject               []injection
 	Git                  []gitAsk
 
+	sessionAsk
+
 	Labels map[string]string
 	Binds  []bind
 	mountAsk
@@ -63,6 +65,8 @@ type bind struct {
 	Host     string // path of the host, in place of Source
 	Target   string
 	ReadOnly bool
+	// Yields leaves it out where the image's own working directory is there.
+	Yields bool
 }
 
 // readAsk reads a task's config. What is wrong with it goes to f.
@@ -82,6 +86,7 @@ func readAsk(c TaskConfig, h HostConfig, f *faults) ask {
 	a.readInject(c.Inject, h, f)
 	a.readGit(c.Git, h, f)
 	a.readFiles(c, h, f)
+	a.readSession(c, f)
 	a.readLimits(c, h, f)
 	a.readLabels(c, f)
 	a.readPorts(c, f)
@@ -119,13 +124,6 @@ func (a *ask) readProcess(c TaskConfig, f *faults) {
 	}
 	if c.Hostname != "" && !hostname.MatchString(c.Hostname) {
 		f.add("hostname", c.Hostname, "want one label of letters, digits and hyphens, at most 63", "")
-	}
-	switch on, isBool := c.Init.(bool); {
-	case c.Init == nil, isBool && on, c.Init == "true":
-	case isBool, c.Init == "false":
-		a.note("init = false has no effect: the sandbox always has an init of its own")
-	default:
-		f.add("init", nil, "this version runs no init hooks", "run it in the task's own command")
 	}
 }
 

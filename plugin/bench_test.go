@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/wardyn/nomad-driver-wardyn/driver"
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
@@ -114,6 +115,12 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	}
 	t.Cleanup(func() {
 		b.host.Close()
+		left, _ := filepath.Glob(b.stage + "/*")
+		for _, dir := range left { // of tasks that the test leaves running
+			if err := taskpath.Unstage(dir); err != nil {
+				t.Error(err)
+			}
+		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, x := range b.breaches {

@@ -15,11 +15,8 @@ type refusal struct{ reason, instead string }
 // not refused.
 var declined = map[string]refusal{
 	// Ours.
-	"record":    {"this version makes no recordings", "remove the line"},
-	"repo":      {"this version clones no repositories", "clone in the task's own command"},
-	"setup":     {"this version has no setup step", "build it into the image, or run it in the task's own command"},
-	"home":      {"this version keeps no homes", "use a host volume with volume_mount"},
-	"workspace": {"this version keeps no named workspaces", `use volumes = ["local/workspace:/workspace"], or a host volume with volume_mount`},
+	"record": {"this version makes no recordings", "remove the line"},
+	"setup":  {"this version has no setup step", "build it into the image, or run it in the task's own command"},
 
 	// Ways round the sidecar.
 	"network_mode":           {"the sandbox has a network of its own, on which only its proxy answers", "remove the line; list what the task may reach in egress.allow"},

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/driver"
 	"github.com/wardyn/nomad-driver-wardyn/internal/ports"
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
@@ -54,6 +55,7 @@ func factsNow(ctx context.Context, b *Backend, tc *driverpb.TaskConfig, found fi
 		},
 		Secrets: holdsFiles(dirs.Secrets()),
 		Why:     map[types.ConfinementClass]string{},
+		Read:    func(s taskpath.Source) ([]byte, error) { return dirs.Read(s, driver.MaxSetupBytes) },
 	}
 	for _, cf := range found.Classes {
 		if class := types.ConfinementClass(cf.Class); cf.Works {
@@ -190,6 +192,7 @@ func (p *Plugin) watchNew(b *Backend, t *task, pl plan) {
 func stateOf(pl plan, ref string) state {
 	policy := pl.Spec.Sandbox.ProxyConfig.Policy
 	return state{
+		Stages:  stageNames(pl.Spec),
 		Version: stateVersion, Run: pl.Run, Ref: ref, Session: pl.Spec.SessionID,
 		Class: pl.Spec.Sandbox.ConfinementClass, Image: pl.Spec.Image, TTY: pl.Spec.Sandbox.Task.TTY,
 		Started: time.Now().UTC(), Allow: policy.AllowedDomains, Deny: policy.DeniedDomains,

@@ -344,7 +344,8 @@ func TestI6DestroyIsTriedAgain(t *testing.T) {
 	b.fake.SetFault(nil)
 	b.eventually("the sandbox is gone", func() bool {
 		list, err := b.fake.ListSandboxes(t.Context())
-		return err == nil && len(list) == 0 && len(b.control.Runs()) == 0
+		staged, _ := filepath.Glob(b.stage + "/*")
+		return err == nil && len(list) == 0 && len(b.control.Runs()) == 0 && len(staged) == 0
 	})
 	b.nothingLeft()
 }

@@ -108,6 +108,7 @@ type TaskConfig struct {
 	Ports           any                     `codec:"ports"`
 	ImageTaskConfig `codec:",squash"`
 	MountTaskConfig `codec:",squash"`
+	SessionConfig   `codec:",squash"`
 	// Declined holds every other option of the schema; see declined.go.
 	Declined map[string]any `codec:",remain"`
 }
@@ -151,6 +152,7 @@ func taskSpec() *hclspec.Spec {
 	}
 	addImageTask(s)
 	addMountTask(s)
+	sessionSpec(s)
 	for name := range declined {
 		s[name] = hclspec.Attr(name, hclspec.Any)
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wardyn/nomad-driver-wardyn/driver"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
@@ -222,6 +223,12 @@ func (s *settingList) mounts(t *driverpb.TaskConfig, j judged, pl plan) {
 		switch source, own := sources[m.Target]; {
 		case own:
 			value, by, why = source, ByAuthor, "volumes"
+			if source == defaultWorkspace.String() && m.Target == driver.WorkspacePath {
+				by, why = ByDefault, ""
+			}
+		case m.Volume != "":
+			kind, _, name := driver.KeptName(m.Volume)
+			value, by, why = "kept as "+name, ByAuthor, kind
 		case volumes[m.Target]:
 			by, why = ByAuthor, "volume_mount"
 		case m.Target == "/secrets":

@@ -3,6 +3,7 @@ package plugin
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +28,8 @@ type state struct {
 	Image   string                 `json:"image"`
 	TTY     bool                   `json:"tty,omitempty"`
 	Started time.Time              `json:"started"`
+	// Stages run before the command, by name.
+	Stages []string `json:"stages,omitempty"`
 	// The policy, for the verbs that show and explain it.
 	Allow    []string `json:"allow,omitempty"`
 	Deny     []string `json:"deny,omitempty"`
@@ -38,6 +41,8 @@ type state struct {
 	// Ports are opened anew when the sidecar has lost them.
 	Ports []ports.Port `json:"ports,omitempty"`
 }
+
+func (s state) hasStage(name string) bool { return slices.Contains(s.Stages, name) }
 
 func (s state) encode() ([]byte, error) { return json.Marshal(s) }
 

@@ -34,6 +34,8 @@ type facts struct {
 	// CheckHost judges a path of the host's that a job may mount; nil looks at
 	// nothing.
 	CheckHost func(path string) error
+	// Read reads a file that the job names.
+	Read func(taskpath.Source) ([]byte, error)
 	// Secrets: something was rendered into the task's secrets folder.
 	Secrets bool
 }
@@ -78,6 +80,9 @@ func judgeTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (ju
 	checkVolumeOwner(t, a, f)
 	checkHostPaths(a, fx.CheckHost, f)
 	admitCredentials(t.GetNamespace(), t.GetJobId(), a, h, f)
+	a.giveWay(t.GetMounts())
+	a.checkKept(t, f)
+	a.Init.load(fx.Read, f)
 	g := readGiven(t, a, h, f)
 	return judged{ask: a, given: g, class: chooseClass(a.Class, h, fx, f)}, f
 }
@@ -117,7 +122,7 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 	}
 	mounts, stage := mountsOf(t, a, g, class, fx)
 	sources := append(injectSources(run, a), gitSources(run, SessionID(t), a)...)
-	return plan{
+	pl := plan{
 		Run: run,
 		Spec: driver.Spec{
 			Name:      t.GetName(),
@@ -144,6 +149,8 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 		Load:    a.Pull.Load,
 		Notes:   a.Notes,
 	}
+	applySession(&pl.Spec, t, a)
+	return pl
 }
 
 // proxyConfig is the sidecar's half, without what is made anew for each run.
@@ -223,7 +230,7 @@ func mountsOf(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCla
 	mounts = append(mounts, covers(a, class, fx)...)
 	for i, b := range a.Binds {
 		mounts = append(mounts, runner.TaskMount{
-			Source: stagePath(fx.StageDir, i), Target: b.Target, ReadOnly: b.ReadOnly,
+			Source: stagePath(fx.StageDir, i), Target: b.Target, ReadOnly: b.ReadOnly, Yields: b.Yields,
 		})
 	}
 	mounts = append(mounts, keptMounts(t, a)...)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/hclconf"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/msgpack"
@@ -31,6 +32,7 @@ var (
 		AllowDomains: []string{"*.example.com", "db.example.org:5432+tcp"},
 		DenyDomains:  []string{"telemetry.example.com"},
 		MinClass:     types.CC1,
+		GitHost:      GitHost{GitHosts: []string{"github.com"}},
 	}
 	node = facts{
 		CPUs: 8, TotalMHz: 16000, MemoryMiB: 8192, StageDir: "/stage/run",
@@ -38,6 +40,7 @@ var (
 		Why:     map[types.ConfinementClass]string{types.CC3: "no Kata runtime is registered"},
 		Sockets: []string{"/alloc/tmp/consul_grpc.sock", "/secrets/api.sock"},
 		Secrets: true,
+		Read:    func(s taskpath.Source) ([]byte, error) { return []byte("the text of " + s.String()), nil },
 	}
 )
 

@@ -55,6 +55,7 @@ func (p *Plugin) watch(b *Backend, t *task) {
 		return // the next process will find the same exit
 	}
 	t.denials.summarise()
+	p.tellStage(t, o.Code)
 	t.end(t.judged(o.outcome))
 	if o.childOOM {
 		p.events.emit(t.config, "A process of the task was killed for memory; the task went on")

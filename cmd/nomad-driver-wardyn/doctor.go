@@ -110,7 +110,7 @@ func probeNow(ctx context.Context, h plugin.HostConfig) (k docker.KeptFindings, 
 		return k, err
 	}
 	defer func() {
-		err = errors.Join(err, p.runner.Close(), purgeInstallation(context.WithoutCancel(ctx), h))
+		err = errors.Join(err, p.runner.Close(), purgeInstallation(context.WithoutCancel(ctx), h, true))
 	}()
 	const wait, again = 5 * time.Minute, 200 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, wait)

@@ -34,9 +34,10 @@ func main() {
 			plugin.Serve(plugin.Options{Build: build, Version: version})
 			return nil
 		},
-		Purge: purge,
-		Node:  askNode,
-		Facts: gather,
+		Purge:    purge,
+		OpenKept: openKept,
+		Node:     askNode,
+		Facts:    gather,
 
 		Installed: installed,
 	}))

@@ -19,8 +19,8 @@ import (
 
 // purge ends what an installation has on this machine: sandboxes that are still
 // there, what their jobs had mounted, the egress network, the keeper and the
-// run root. The data dir stays.
-func purge(ctx context.Context, config map[string]any) error {
+// run root. The data dir stays. With kept, what outlives tasks goes too.
+func purge(ctx context.Context, config map[string]any, kept bool) error {
 	h, err := plugin.ParseHostConfig(config)
 	if err != nil {
 		return err
@@ -28,10 +28,10 @@ func purge(ctx context.Context, config map[string]any) error {
 	if _, err := os.Stat(dataDir(h)); err != nil {
 		return fmt.Errorf("there is no installation to purge: data_dir: %w", err)
 	}
-	return purgeInstallation(ctx, h)
+	return purgeInstallation(ctx, h, kept)
 }
 
-func purgeInstallation(ctx context.Context, h plugin.HostConfig) error {
+func purgeInstallation(ctx context.Context, h plugin.HostConfig, kept bool) error {
 	p, err := assemble(h, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
@@ -52,6 +52,9 @@ func purgeInstallation(ctx context.Context, h plugin.HostConfig) error {
 	errs = append(errs, err)
 	for _, r := range records {
 		errs = append(errs, p.runner.KillSandbox(ctx, refOf(r.RunID)))
+	}
+	if kept {
+		errs = append(errs, p.removeKept(ctx))
 	}
 	errs = append(errs, p.runner.RemoveProbes(ctx), p.runner.RemovePool(ctx), p.runner.RemoveEgressNetwork(ctx), p.unstage(), p.endKeeper(ctx), p.endCtl(), p.dir.RemoveRunRoot(), p.runner.RemoveToolImage(ctx))
 	return errors.Join(errs...)

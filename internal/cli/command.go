@@ -53,6 +53,7 @@ func commands() []*command {
 		doctorCommand,
 		psCommand,
 		ctlCommand,
+		workspacesCommand,
 		purgeCommand,
 		versionCommand,
 		helpCommand,

@@ -46,8 +46,11 @@ type Env struct {
 	ServePlugin func() error
 	// Purge ends whatever the installation with these plugin options has on this
 	// machine: objects on the engine, those that tasks share among them, and its
-	// keeper and holder. run calls it for a data dir of its own, once the plugin has ended.
-	Purge func(ctx context.Context, config map[string]any) error
+	// keeper and holder. With kept, that which outlives tasks goes too. run calls
+	// it for a data dir of its own, once the plugin has ended.
+	Purge func(ctx context.Context, config map[string]any, kept bool) error
+	// OpenKept gives access to what the installation keeps.
+	OpenKept func(config map[string]any) (Kept, error)
 	// Node asks the engine that these options name about itself and its host.
 	// Nothing is made.
 	Node func(ctx context.Context, h plugin.HostConfig) (*Node, error)

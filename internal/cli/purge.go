@@ -8,12 +8,13 @@ import (
 
 var purgeCommand = &command{
 	name:    "purge",
-	args:    "[-plugin-config FILE] -yes",
+	args:    "[-plugin-config FILE] [-kept] -yes",
 	summary: "remove everything an installation has on this node",
 	text: "Ends every sandbox of the installation and removes its containers, networks and\n" +
 		"run directories, and its output keeper: for taking the driver off a node, after\n" +
 		"the agent has let go of it. Objects of other installations and of others on the\n" +
-		"same engine are not touched. The data dir itself stays.",
+		"same engine are not touched. The data dir itself stays, and so does what outlives\n" +
+		"tasks: named workspaces, homes and setup images go only with -kept.",
 	flags: func(fs *flag.FlagSet) { (&purgeOptions{}).bind(fs) },
 	run: func(ctx context.Context, e Env, c *command, args []string) int {
 		var o purgeOptions
@@ -32,16 +33,18 @@ var purgeCommand = &command{
 		if err != nil {
 			return e.report(err)
 		}
-		return e.report(e.Purge(ctx, config))
+		return e.report(e.Purge(ctx, config, o.kept))
 	},
 }
 
 type purgeOptions struct {
 	config string
 	yes    bool
+	kept   bool
 }
 
 func (o *purgeOptions) bind(fs *flag.FlagSet) {
 	fs.StringVar(&o.config, "plugin-config", "", "the installation's options: a `FILE` with them, or the agent's with the plugin block")
+	fs.BoolVar(&o.kept, "kept", false, "remove named workspaces, homes and setup images as well")
 	fs.BoolVar(&o.yes, "yes", false, "do it")
 }

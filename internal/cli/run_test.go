@@ -136,7 +136,7 @@ func runCall(t *testing.T, file string, flags, argv []string, stopAt ...string) 
 	stderr := &watched{wanted: stopAt, interrupts: make(chan os.Signal, len(stopAt))}
 	e := testEnv(&stdout, nil)
 	e.Stderr, e.Interrupts = stderr, func() <-chan os.Signal { return stderr.interrupts }
-	e.Purge = func(_ context.Context, config map[string]any) error {
+	e.Purge = func(_ context.Context, config map[string]any, kept bool) error {
 		c.purged = config
 		return nil
 	}

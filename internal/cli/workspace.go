@@ -65,7 +65,8 @@ func (w *workspace) remove(ctx context.Context, e Env, config map[string]any, fa
 	var errs []error
 	if _, err := os.Stat(w.data); err == nil { // else the plugin never got so far
 		if e.Purge != nil {
-			err := e.Purge(ctx, config)
+			// What is kept goes too: with the data dir goes the proof whose it is.
+			err := e.Purge(ctx, config, true)
 			var sick *unwell
 			if errors.Is(err, ErrEngineAway) && errors.As(failed, &sick) {
 				err = nil // that is what was told, and nothing can have been made

@@ -129,7 +129,7 @@ func TestAnAbsentEngineIsToldOnce(t *testing.T) {
 		if err := os.Mkdir(w.data, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		e := Env{Purge: func(context.Context, map[string]any) error { return c.purge }}
+		e := Env{Purge: func(context.Context, map[string]any, bool) error { return c.purge }}
 		if err := w.remove(t.Context(), e, nil, c.failed); (err != nil) != c.told {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -59,6 +59,7 @@ type api interface {
 	ImageSave(ctx context.Context, refs []string, o ...client.ImageSaveOption) (io.ReadCloser, error)
 
 	VolumeCreate(ctx context.Context, o volume.CreateOptions) (volume.Volume, error)
+	VolumeList(ctx context.Context, o volume.ListOptions) (volume.ListResponse, error)
 	VolumeInspect(ctx context.Context, name string) (volume.Volume, error)
 	VolumeRemove(ctx context.Context, name string, force bool) error
 

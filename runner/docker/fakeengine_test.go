@@ -424,6 +424,18 @@ func (f *fakeEngine) VolumeInspect(ctx context.Context, name string) (v volume.V
 	return v, err
 }
 
+func (f *fakeEngine) VolumeList(ctx context.Context, o volume.ListOptions) (resp volume.ListResponse, err error) {
+	err = f.do(ctx, "VolumeList", func() error {
+		for _, v := range f.volumes {
+			if o.Filters.MatchKVList("label", v.Labels) {
+				resp.Volumes = append(resp.Volumes, &v)
+			}
+		}
+		return nil
+	})
+	return resp, err
+}
+
 func (f *fakeEngine) VolumeRemove(ctx context.Context, name string, _ bool) error {
 	return f.do(ctx, "VolumeRemove", func() error {
 		delete(f.volumes, name)

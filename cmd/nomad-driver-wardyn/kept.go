@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/wardyn/nomad-driver-wardyn/driver"
+	"github.com/wardyn/nomad-driver-wardyn/internal/cli"
+	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/plugin"
+)
+
+// kept is what an installation keeps, for the command line.
+type kept struct{ *parts }
+
+// openKept opens the installation with these plugin options.
+func openKept(config map[string]any) (cli.Kept, error) {
+	h, err := plugin.ParseHostConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	data := h.DataDir
+	if data == "" {
+		data = datadir.Default
+	}
+	if _, err := os.Stat(data); err != nil {
+		return nil, fmt.Errorf("there is no installation here: data_dir: %w", err)
+	}
+	p, err := assemble(h, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	return kept{p}, nil
+}
+
+func (k kept) Close() error { return k.runner.Close() }
+
+func (k kept) List(ctx context.Context, _ cli.KeptKind) ([]cli.KeptItem, error) {
+	vols, err := k.runner.ListVolumes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []cli.KeptItem
+	for _, v := range vols {
+		it := cli.KeptItem{ID: v.Name, Bytes: v.Bytes, Created: v.Created, Users: v.Users}
+		it.Kind, it.Namespace, it.Name = driver.KeptName(v.Name)
+		if it.Namespace == "" {
+			it.Namespace = v.Labels[driver.NamespaceLabel]
+		}
+		out = append(out, it)
+	}
+	return out, nil
+}
+
+func (k kept) Export(ctx context.Context, id string, w io.Writer) error {
+	return k.runner.ExportVolume(ctx, id, w)
+}
+
+func (k kept) Remove(ctx context.Context, _ cli.KeptKind, id string) error {
+	return k.runner.RemoveVolume(ctx, id)
+}
+
+// removeKept removes everything that outlives tasks.
+func (p *parts) removeKept(ctx context.Context) error {
+	vols, err := p.runner.ListVolumes(ctx)
+	errs := []error{err}
+	for _, v := range vols {
+		errs = append(errs, p.runner.RemoveVolume(ctx, v.Name))
+	}
+	return errors.Join(errs...)
+}

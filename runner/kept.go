@@ -1,0 +1,15 @@
+package runner
+
+import "time"
+
+// Volume is a named volume of this instance, as a substrate lists it.
+type Volume struct {
+	Name    string
+	Labels  map[string]string
+	Created time.Time
+	// Bytes is what its files take, counted when it was listed; -1 when that
+	// could not be counted.
+	Bytes int64
+	// Users are the sandboxes that have it mounted, running or not.
+	Users []string
+}
