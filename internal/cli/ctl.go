@@ -32,15 +32,9 @@ var ctlCommand = &command{
 		var o ctlOptions
 		fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
 		o.bind(fs)
-		var words []string
-		for rest := args; ; rest = fs.Args()[1:] { // flags may follow a word
-			if ok, code := c.parse(e, fs, rest); !ok {
-				return code
-			}
-			if fs.NArg() == 0 {
-				break
-			}
-			words = append(words, fs.Arg(0))
+		words, ok, code := c.parseMixed(e, fs, args)
+		if !ok {
+			return code
 		}
 		return e.report(o.carryOut(ctx, e.Stdout, words))
 	},
