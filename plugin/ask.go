@@ -42,6 +42,7 @@ type ask struct {
 	Labels map[string]string
 	Binds  []bind
 	mountAsk
+	limitAsk
 	Secrets bool // mount /secrets
 	Tokens  bool // keep Nomad's and Vault's tokens in the environment
 

@@ -48,6 +48,7 @@ func (a *ask) readLimits(c TaskConfig, h HostConfig, f *faults) {
 	}
 	a.readCaps(c, h, f)
 	a.readUlimits(c, f)
+	a.readMore(c, h, f)
 	set, err := stringMap(c.Sysctl)
 	if err != nil {
 		f.add("sysctl", nil, err.Error(), "")

@@ -20,6 +20,7 @@ import (
 type given struct {
 	Env       map[string]string
 	Mounts    []runner.TaskMount
+	Devices   []runner.Device
 	MemoryMiB int64 // hard limit; 0 when Nomad says "no limit"
 	SoftMiB   int64 // reservation below it, 0 without one
 	Unlimited bool  // the author asked for no limit
@@ -36,9 +37,7 @@ func readGiven(t *driverpb.TaskConfig, a ask, h HostConfig, f *faults) given {
 	g.readResources(t.GetResources(), h, f)
 	g.readMounts(t.GetMounts(), a, f)
 	g.readPorts(t, a, h, f)
-	for _, d := range t.GetDevices() {
-		f.add("device", d.GetTaskPath(), "devices of the host are never shown to a sandbox", "remove the device block from resources")
-	}
+	g.readDevices(t.GetDevices(), h.Limits, f)
 	return g
 }
 

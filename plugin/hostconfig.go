@@ -48,6 +48,7 @@ type HostConfig struct {
 	ExposeTokens    bool
 	Images          ImageRules
 	Volumes         VolumeRules
+	Limits          LimitRules
 	Slots           int // 0 is the size of the subnet pool
 	PoolSize        int // slots kept warm
 	// Ports are the host's ports that tasks may have; nil is every port that
@@ -117,6 +118,7 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 	h.Images = imageRules(f, c.ImageConfig)
 	h.Volumes = volumeRules(f, c.Volumes)
 	h.PoolSize = poolSize(f, c.PoolConfig, h)
+	h.Limits = limitRules(f, c.LimitHostConfig)
 	sortFaults(f)
 	return h, f
 }

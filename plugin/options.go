@@ -29,6 +29,7 @@ type Config struct {
 	ImageConfig        `codec:",squash"`
 	MountHostConfig    `codec:",squash"`
 	PoolConfig         `codec:",squash"`
+	LimitHostConfig    `codec:",squash"`
 }
 
 // ConfinementConfig is the plugin's confinement block.
@@ -69,6 +70,7 @@ func configSpec() *hclspec.Spec {
 	addImageConfig(s)
 	addMountHost(s)
 	addPoolConfig(s)
+	addLimitHost(s)
 	return hclspec.Object(s)
 }
 
@@ -109,6 +111,7 @@ type TaskConfig struct {
 	ImageTaskConfig `codec:",squash"`
 	MountTaskConfig `codec:",squash"`
 	SessionConfig   `codec:",squash"`
+	LimitTaskConfig `codec:",squash"`
 	// Declined holds every other option of the schema; see declined.go.
 	Declined map[string]any `codec:",remain"`
 }
@@ -153,6 +156,7 @@ func taskSpec() *hclspec.Spec {
 	addImageTask(s)
 	addMountTask(s)
 	sessionSpec(s)
+	addLimitTask(s)
 	for name := range declined {
 		s[name] = hclspec.Attr(name, hclspec.Any)
 	}

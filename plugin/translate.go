@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -84,7 +85,9 @@ func judgeTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (ju
 	a.checkKept(t, f)
 	a.Init.load(fx.Read, f)
 	g := readGiven(t, a, h, f)
-	return judged{ask: a, given: g, class: chooseClass(a.Class, h, fx, f)}, f
+	class := chooseClass(a.Class, h, fx, f)
+	checkPowers(a, g, class, f)
+	return judged{ask: a, given: g, class: class}, f
 }
 
 // chooseClass is the class a task runs under: the one it names, else the
@@ -138,7 +141,7 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 					MemoryMiB: memoryCap(g, fx),
 					PidsLimit: pidsCap(a, h),
 				},
-				Labels:      labels(t, a),
+				Labels:      labels(t, a, h),
 				Interactive: a.Idle,
 				Task:        process(t, a, g, mounts, fx),
 			},
@@ -193,15 +196,22 @@ func process(t *driverpb.TaskConfig, a ask, g given, mounts []runner.TaskMount, 
 		Sysctls:        a.Sysctls,
 		Ulimits:        a.Ulimits,
 		CPUShares:      cpuShares(g, fx),
-		CpusetCpus:     g.Cores,
+		CpusetCpus:     cmp.Or(g.Cores, a.Cpuset),
+		Devices:        slices.Concat(a.Devices, g.Devices),
+		GroupAdd:       a.Groups,
+		AppArmor:       a.AppArmor,
+		SeccompFile:    a.SeccompFile,
+		OOMScoreAdj:    a.OOMScoreAdj,
+		Log:            a.Log,
+		NoNetwork:      a.NoNetwork,
 
 		MemoryReservationMiB: g.SoftMiB,
 	}
 }
 
 // labels are the author's, and ours that say whose sandbox it is.
-func labels(t *driverpb.TaskConfig, a ask) map[string]string {
-	out := map[string]string{}
+func labels(t *driverpb.TaskConfig, a ask, h HostConfig) map[string]string {
+	out := extraLabels(t, h.Limits)
 	maps.Copy(out, a.Labels)
 	for k, v := range map[string]string{
 		"wardyn.namespace": t.GetNamespace(),

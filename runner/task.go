@@ -55,6 +55,18 @@ type TaskProcess struct {
 	// Ulimits beside the substrate's defaults.
 	Ulimits []Ulimit
 
+	// Devices of the host; checked by the caller against the operator's list.
+	Devices []Device
+	// GroupAdd are further groups of the process, by number.
+	GroupAdd []string
+	// AppArmor names a loaded profile in place of the substrate's, SeccompFile a
+	// file of the host; both are the operator's.
+	AppArmor, SeccompFile string
+	// OOMScoreAdj is used where it is above AgentOOMScore.
+	OOMScoreAdj int64
+	// Log sizes the substrate's own log; zero fields are its defaults.
+	Log LogRotation
+
 	// CPUShares is the relative weight; 0 is the substrate's default.
 	CPUShares int64
 	// CpusetCpus pins to cores, as "0,3,5".
@@ -87,6 +99,22 @@ type Tmpfs struct {
 	SizeMiB  int64
 	Mode     uint32
 	ReadOnly bool // stays empty: it hides what lies below it
+}
+
+// AgentOOMScore makes the agent go before its sidecar when the host itself
+// runs out of memory, and both before the host's own services.
+const AgentOOMScore = 300
+
+// Device is a device of the host that a sandbox has.
+type Device struct {
+	Host, Target string
+	Permissions  string // letters of "rw"
+}
+
+// LogRotation sizes the log that is the backlog for when nobody reads.
+type LogRotation struct {
+	SizeMiB int64 // of one file
+	Files   int64
 }
 
 // Ulimit is a process limit.

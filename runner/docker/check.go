@@ -61,6 +61,7 @@ func checkTask(t runner.TaskProcess) (errs []error) {
 			errs = append(errs, fmt.Errorf("cap_add %s: never given to a sandbox: %w", c, runner.ErrDenied))
 		}
 	}
+	errs = append(errs, checkPowers(t)...)
 	for _, k := range slices.Sorted(maps.Keys(t.Sysctls)) {
 		if !strings.HasPrefix(k, "net.ipv4.") {
 			errs = append(errs, fmt.Errorf("sysctl %s: only net.ipv4.* can be set in a sandbox: %w", k, runner.ErrDenied))

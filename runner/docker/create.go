@@ -281,7 +281,7 @@ func (b *build) makeAgent(ctx context.Context) error {
 	labels[labelImage] = b.spec.Image
 	in := agentInput{
 		Spec: b.spec, Class: b.class, Runtime: b.runtime, Image: b.image, Host: b.host,
-		Net: b.net, Recorder: b.record, Files: b.files, Labels: labels,
+		Net: b.net, Recorder: b.record, Files: b.files, Labels: labels, Seccomp: b.seccomp,
 	}
 	if b.slot != nil {
 		in.Holder = b.slot.Holder

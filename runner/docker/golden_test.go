@@ -66,6 +66,7 @@ func goldenFull() agentInput {
 	in := goldenAgent(types.CC1, "runc")
 	in.Host.DiskQuota, in.Host.RecursiveReadOnly, in.Host.Major = true, []string{"runc"}, 28
 	in.Spec.Resources = runner.Resources{CPUMillis: 500, MemoryMiB: 1024, PidsLimit: 100, DiskMiB: 2048}
+	in.Seccomp = `{"defaultAction":"SCMP_ACT_ERRNO"}`
 	in.Spec.Mounts = []runner.Mount{{Source: "/srv/repo", Target: "/workspace/repo", ReadOnly: true}}
 	in.Spec.Task = &runner.TaskProcess{
 		Argv: []string{"run"}, Entrypoint: []string{"/bin/tool", "-v"}, User: "1000:1000", WorkDir: "/work", Hostname: "box",
@@ -76,6 +77,8 @@ func goldenFull() agentInput {
 		Sysctls:   map[string]string{"net.ipv4.tcp_keepalive_time": "60"},
 		Ulimits:   []runner.Ulimit{{Name: "nofile", Soft: 10, Hard: 20}, {Name: "core", Soft: 0, Hard: 0}},
 		CPUShares: 512, CpusetCpus: "0-1", MemoryReservationMiB: 512,
+		Devices: []runner.Device{{Host: "/dev/fuse", Target: "/dev/fuse", Permissions: "rw"}}, GroupAdd: []string{"44"},
+		AppArmor: "operators", OOMScoreAdj: 700, Log: runner.LogRotation{SizeMiB: 5, Files: 3},
 	}
 	return in
 }

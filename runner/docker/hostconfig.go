@@ -47,6 +47,7 @@ type agentInput struct {
 	Recorder string // host path of wardyn-rec
 	Files    string // host folder with resolv.conf and hosts
 	Labels   map[string]string
+	Seccomp  string // the text of the task's own profile, "" is ours
 }
 
 // task is the spec's process, or the zero one for the contract's idle sandbox.
@@ -90,7 +91,6 @@ func agentConfig(in agentInput) (containerConfig, error) {
 	h := hardened(in.Runtime, in.Host)
 	h.Resources = agentResources(in.Spec.Resources, t, in.Class, in.Host)
 	h.CapAdd = slices.Sorted(slices.Values(t.CapAdd))
-	h.LogConfig = rotated("20m", 5)
 	h.Tmpfs = agentTmpfs(t.Tmpfs)
 	h.Mounts = agentMounts(in)
 	h.ReadonlyRootfs = t.ReadonlyRootfs
@@ -98,11 +98,11 @@ func agentConfig(in agentInput) (containerConfig, error) {
 	if h.ShmSize == 0 {
 		h.ShmSize = 64 * mib
 	}
-	h.OomScoreAdj = agentOOMScore
 	h.StorageOpt = storageOpt(in.Spec.Resources.DiskMiB, in.Host)
 	for k, v := range t.Sysctls {
 		h.Sysctls[k] = v
 	}
+	applyPowers(h, t, in.Seccomp)
 	var n *network.NetworkingConfig
 	if in.Holder != "" {
 		n = joinHolder(c, h, in.Holder)

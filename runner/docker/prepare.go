@@ -18,6 +18,7 @@ type plan struct {
 	image   imageFacts
 	tools   string // id of the tools image
 	record  string // host path of wardyn-rec
+	seccomp string // the task's own profile
 	unwant  func() // lets the clean-up of images have the image again; nil before there is one
 }
 
@@ -49,6 +50,9 @@ func (r *Runner) prepare(ctx context.Context, spec runner.SandboxSpec) (plan, er
 	p.spec.Resources = withDefaults(spec.Resources, r.opts.Max)
 	denied := r.deniedBeside(host)
 	if err := checkSpec(p.spec, host, p.runtime, r.opts.Max, denied); err != nil {
+		return plan{}, err
+	}
+	if p.seccomp, err = readSeccomp(p.spec.Task); err != nil {
 		return plan{}, err
 	}
 	if p.record, err = r.opts.Tools.RecorderPath(); err != nil {

@@ -24,10 +24,6 @@ const (
 // descriptor still cope with; the engine's own is often a million and more.
 var defaultNofile = runner.Ulimit{Name: "nofile", Soft: 64 << 10, Hard: 512 << 10}
 
-// agentOOMScore makes the agent go before its sidecar when the host itself
-// runs out of memory, and both before the host's own services.
-const agentOOMScore = 300
-
 // withDefaults fills the zero fields in; a default never exceeds the maximum.
 func withDefaults(r, limit runner.Resources) runner.Resources {
 	d := r.WithDefaults()

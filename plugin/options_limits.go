@@ -1,0 +1,365 @@
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/hclspec"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
+)
+
+// LimitHostConfig is the part of the plugin's config that opens devices,
+// groups and security profiles.
+type LimitHostConfig struct {
+	AllowDevices     []string `codec:"allow_devices"`
+	AllowGroups      []int64  `codec:"allow_groups"`
+	AppArmorProfiles []string `codec:"apparmor_profiles"`
+	SeccompProfiles  any      `codec:"seccomp_profiles"`
+	ExtraLabels      []string `codec:"extra_labels"`
+}
+
+// addLimitHost adds the schema of LimitHostConfig.
+func addLimitHost(s map[string]*hclspec.Spec) {
+	s["allow_devices"] = hclspec.Attr("allow_devices", hclspec.StringList)
+	s["allow_groups"] = hclspec.Attr("allow_groups", "list(number)")
+	s["apparmor_profiles"] = hclspec.Attr("apparmor_profiles", hclspec.StringList)
+	s["seccomp_profiles"] = hclspec.Attr("seccomp_profiles", hclspec.Any)
+	s["extra_labels"] = hclspec.Attr("extra_labels", hclspec.StringList)
+}
+
+// LimitRules are the operator's decisions about devices, groups and profiles.
+type LimitRules struct {
+	// Devices are host paths of devices that jobs may have; a star in the last
+	// element stands for any text.
+	Devices []string
+	// Groups are ids of the host's groups that jobs may join.
+	Groups []int64
+	// AppArmor are names of loaded profiles, Seccomp files by the names that
+	// jobs know them by.
+	AppArmor []string
+	Seccomp  map[string]string
+	// ExtraLabels are what containers carry beside; see extraLabels.
+	ExtraLabels []string
+}
+
+// neverDevices hand over the host's memory or disks, whatever an operator lists.
+var neverDevices = []string{"/dev/mem", "/dev/kmem", "/dev/port", "/dev/kmsg", "/dev/mapper/*", "/dev/sd*", "/dev/nvme*", "/dev/vd*", "/dev/xvd*", "/dev/dm-*", "/dev/loop*", "/dev/md*"}
+
+var profileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}$`)
+
+// limitRules reads the operator's lists.
+func limitRules(f *faults, c LimitHostConfig) LimitRules {
+	r := LimitRules{Devices: c.AllowDevices, Groups: c.AllowGroups, AppArmor: c.AppArmorProfiles, ExtraLabels: c.ExtraLabels}
+	for _, d := range c.AllowDevices {
+		switch {
+		case !strings.HasPrefix(d, "/dev/") || path.Clean(d) != d || strings.Contains(path.Dir(d), "*"):
+			f.add("allow_devices", d, "want a path below /dev, with a star in its last element at most", `for instance "/dev/dri/render*"`)
+		case slices.ContainsFunc(neverDevices, func(n string) bool { return glob(n, d) || glob(d, strings.TrimSuffix(n, "*")) }):
+			f.add("allow_devices", d, "it reaches the host's memory or disks", "list single devices")
+		}
+	}
+	for _, g := range c.AllowGroups {
+		if g < 1 || g > math.MaxInt32 {
+			f.add("allow_groups", g, "want ids of groups, and never root's", "")
+		}
+	}
+	for _, n := range c.AppArmorProfiles {
+		if !profileName.MatchString(n) || n == "unconfined" {
+			f.add("apparmor_profiles", n, "want the name of a loaded profile", "unconfined is no profile")
+		}
+	}
+	var err error
+	if r.Seccomp, err = stringMap(c.SeccompProfiles); err != nil {
+		f.add("seccomp_profiles", nil, err.Error(), `write seccomp_profiles { strict = "/etc/wardyn/strict.json" }`)
+	}
+	for _, n := range slices.Sorted(maps.Keys(r.Seccomp)) {
+		if !profileName.MatchString(n) || n == "unconfined" || !path.IsAbs(r.Seccomp[n]) {
+			f.add("seccomp_profiles."+n, r.Seccomp[n], "want a name and the absolute path of a profile", "")
+		}
+	}
+	for _, l := range c.ExtraLabels {
+		if !slices.ContainsFunc(extraLabelNames, func(n string) bool { return glob(l, n) }) {
+			f.add("extra_labels", l, "no such label", "there are "+strings.Join(extraLabelNames, ", "))
+		}
+	}
+	return r
+}
+
+// extraLabelNames are the names that other drivers give these labels.
+var extraLabelNames = []string{"job_name", "job_id", "parent_job_id", "task_group_name", "task_name", "namespace", "node_name", "node_id"}
+
+// extraLabels are the labels that the operator wants on containers, under the
+// names that log shippers know, in our own namespace: Nomad's docker driver
+// removes containers that carry Nomad's.
+func extraLabels(t *driverpb.TaskConfig, r LimitRules) map[string]string {
+	out := map[string]string{}
+	for name, v := range map[string]string{
+		"job_name": t.GetJobName(), "job_id": t.GetJobId(), "parent_job_id": t.GetParentJobId(),
+		"task_group_name": t.GetTaskGroupName(), "task_name": t.GetName(), "namespace": t.GetNamespace(),
+		"node_name": t.GetNodeName(), "node_id": t.GetNodeId(),
+	} {
+		if slices.ContainsFunc(r.ExtraLabels, func(l string) bool { return glob(l, name) }) {
+			out["wardyn."+name] = v
+		}
+	}
+	return out
+}
+
+// LimitTaskConfig is the part of a task's config that is about limits, devices
+// and profiles.
+type LimitTaskConfig struct {
+	Devices         any      `codec:"devices"`
+	GroupAdd        []string `codec:"group_add"`
+	AppArmorProfile string   `codec:"apparmor_profile"`
+	SecurityOpt     any      `codec:"security_opt"`
+	CpusetCpus      string   `codec:"cpuset_cpus"`
+	OOMScoreAdj     int64    `codec:"oom_score_adj"`
+	Logging         any      `codec:"logging"`
+	Healthchecks    any      `codec:"healthchecks"`
+	NetworkMode     string   `codec:"network_mode"`
+}
+
+// addLimitTask adds the schema of LimitTaskConfig.
+func addLimitTask(s map[string]*hclspec.Spec) {
+	for _, name := range []string{"devices", "security_opt", "logging", "healthchecks"} {
+		s[name] = hclspec.Attr(name, hclspec.Any)
+	}
+	for _, name := range []string{"apparmor_profile", "cpuset_cpus", "network_mode"} {
+		s[name] = hclspec.Attr(name, hclspec.String)
+	}
+	s["group_add"] = hclspec.Attr("group_add", hclspec.StringList)
+	s["oom_score_adj"] = hclspec.Attr("oom_score_adj", hclspec.Number)
+}
+
+// limitAsk is what a task's author asked for of these.
+type limitAsk struct {
+	Devices     []runner.Device
+	Groups      []string
+	AppArmor    string
+	SeccompFile string // the operator's file
+	Cpuset      string
+	OOMScoreAdj int64
+	Log         runner.LogRotation
+	NoNetwork   bool
+}
+
+// readMore reads devices, groups, profiles and the limits that other drivers
+// have under these names.
+func (a *ask) readMore(c TaskConfig, h HostConfig, f *faults) {
+	a.readDevices(c.Devices, h.Limits, f)
+	for _, g := range c.GroupAdd {
+		id, err := strconv.ParseInt(g, 10, 64)
+		switch {
+		case err != nil:
+			f.add("group_add", g, "want the number of a group: names differ between image and host", "")
+		case !slices.Contains(h.Limits.Groups, id):
+			f.add("group_add", g, "the operator does not allow it (plugin option allow_groups)", "remove it")
+		default:
+			a.Groups = append(a.Groups, g)
+		}
+	}
+	a.AppArmor = c.AppArmorProfile
+	a.readSecurityOpt(c.SecurityOpt, h.Limits, f)
+	if a.AppArmor != "" && !slices.Contains(h.Limits.AppArmor, a.AppArmor) {
+		f.add("apparmor_profile", a.AppArmor, "it is none of the operator's (plugin option apparmor_profiles)", "remove the line for the driver's own")
+	}
+	if c.CpusetCpus != "" && !cpuset.MatchString(c.CpusetCpus) {
+		f.add("cpuset_cpus", c.CpusetCpus, "that is no list of CPUs", `for instance "0-2,4"`)
+	}
+	a.Cpuset = c.CpusetCpus
+	switch n := c.OOMScoreAdj; {
+	case n < 0 || n > 1000:
+		f.add("oom_score_adj", n, "want 0 to 1000: a sandbox never goes after the host's own services", "")
+	case n > 0 && n < runner.AgentOOMScore:
+		a.note(fmt.Sprintf("oom_score_adj = %d has no effect: a sandbox has at least %d, to go before its proxy", n, runner.AgentOOMScore))
+	default:
+		a.OOMScoreAdj = n
+	}
+	a.readLogging(c.Logging, f)
+	a.readHealthchecks(c.Healthchecks, f)
+	a.readNetworkMode(c, f)
+}
+
+var cpuset = regexp.MustCompile(`^\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*$`)
+
+func (a *ask) readDevices(v any, r LimitRules, f *faults) {
+	list, err := mapList(v)
+	if err != nil {
+		f.add("devices", nil, err.Error(), `write devices = [{ host_path = "/dev/fuse" }]`)
+	}
+	for _, m := range list {
+		host, _ := scalar(m["host_path"])
+		inside, _ := scalar(m["container_path"])
+		mode, _ := scalar(m["cgroup_permissions"])
+		d, err := deviceOf(host, inside, mode, r)
+		if err == nil {
+			err = onlyKeys(m, "", "host_path", "container_path", "cgroup_permissions")
+		}
+		if err != nil {
+			f.add("devices", host, err.Error(), "")
+			continue
+		}
+		a.Devices = append(a.Devices, d)
+	}
+}
+
+// deviceOf judges one device. Making device nodes is never permitted, so the
+// m that other drivers add says nothing here.
+func deviceOf(host, inside, mode string, r LimitRules) (runner.Device, error) {
+	if inside == "" {
+		inside = host
+	}
+	switch {
+	case host == "":
+		return runner.Device{}, fmt.Errorf("host_path is missing")
+	case path.Clean(host) != host || !slices.ContainsFunc(r.Devices, func(p string) bool { return path.Dir(p) == path.Dir(host) && glob(p, host) }):
+		return runner.Device{}, fmt.Errorf("the operator does not allow it (plugin option allow_devices)")
+	case slices.ContainsFunc(neverDevices, func(n string) bool { return glob(n, host) }):
+		return runner.Device{}, fmt.Errorf("it reaches the host's memory or disks")
+	case !strings.HasPrefix(inside, "/dev/") || path.Clean(inside) != inside:
+		return runner.Device{}, fmt.Errorf("container_path %q: want a path below /dev", inside)
+	case strings.Trim(mode, "rwm") != "":
+		return runner.Device{}, fmt.Errorf(`cgroup_permissions %q: want letters of "rw"`, mode)
+	}
+	if mode = strings.ReplaceAll(mode, "m", ""); mode == "" {
+		mode = "rw"
+	}
+	return runner.Device{Host: host, Target: inside, Permissions: mode}, nil
+}
+
+// readSecurityOpt takes what every sandbox has, and profiles by the names that
+// the operator gave them.
+func (a *ask) readSecurityOpt(v any, r LimitRules, f *faults) {
+	list, err := stringList(v)
+	if err != nil {
+		f.add("security_opt", nil, err.Error(), "")
+	}
+	for _, o := range list {
+		name, value, _ := strings.Cut(strings.Replace(o, ":", "=", 1), "=")
+		switch {
+		case name == "no-new-privileges" && (value == "" || value == "true"):
+		case name == "apparmor" && slices.Contains(r.AppArmor, value):
+			a.AppArmor = value
+		case name == "seccomp" && r.Seccomp[value] != "":
+			a.SeccompFile = r.Seccomp[value]
+		case name == "apparmor":
+			f.add("security_opt", o, "the profile is none of the operator's (plugin option apparmor_profiles)", "remove it for the driver's own")
+		case name == "seccomp":
+			f.add("security_opt", o, "the profile is none of the operator's (plugin option seccomp_profiles), and a job's own could be one that closes nothing", "remove it for the driver's own")
+		default:
+			f.add("security_opt", o, "the security profile is the driver's", "remove it; no-new-privileges is always on")
+		}
+	}
+}
+
+// readLogging takes the sizes of the engine's own log, which is the backlog
+// for when nobody reads; where output goes is Nomad's matter.
+func (a *ask) readLogging(v any, f *faults) {
+	m, err := anyMap(v)
+	if err == nil {
+		err = onlyKeys(m, "logging.", "type", "driver", "config")
+	}
+	if err != nil {
+		f.add("logging", nil, err.Error(), "write a block")
+		return
+	}
+	for _, k := range []string{"type", "driver"} {
+		if kind, _ := scalar(m[k]); kind != "" && kind != "json-file" {
+			f.add("logging."+k, kind, "output goes to Nomad, and from there wherever the agent sends it", `remove the block, or write "json-file" with the sizes of the backlog`)
+		}
+	}
+	config, err := stringMap(m["config"])
+	if err != nil {
+		f.add("logging.config", nil, err.Error(), "")
+	}
+	for _, k := range slices.Sorted(maps.Keys(config)) {
+		switch k {
+		case "max-size":
+			if a.Log.SizeMiB, err = sizeMiB(config[k]); err != nil || a.Log.SizeMiB > 1024 {
+				f.add("logging.config.max-size", config[k], "want a size up to 1g", "")
+			}
+		case "max-file":
+			if a.Log.Files, err = strconv.ParseInt(config[k], 10, 64); err != nil || a.Log.Files < 2 || a.Log.Files > 100 {
+				f.add("logging.config.max-file", config[k], "want a number from 2 to 100: with one file, what has not been read yet is lost as it fills up", "")
+			}
+		default:
+			f.add("logging.config."+k, nil, "the backlog has max-size and max-file only", "remove it")
+		}
+	}
+}
+
+func (a *ask) readHealthchecks(v any, f *faults) {
+	m, err := anyMap(v)
+	if err == nil {
+		err = onlyKeys(m, "healthchecks.", "disable")
+	}
+	off := false
+	if err == nil {
+		off, err = boolean(m["disable"])
+	}
+	if err != nil || len(m) > 0 && !off {
+		f.add("healthchecks", nil, "health checks of the image are never run", "write disable = true, or remove the block; use a check of the service block")
+	}
+}
+
+// readNetworkMode takes "none": no network at all, hence no proxy and nothing
+// that needs one.
+func (a *ask) readNetworkMode(c TaskConfig, f *faults) {
+	switch c.NetworkMode {
+	case "":
+		return
+	case "none":
+		a.NoNetwork = true
+	default:
+		f.add("network_mode", c.NetworkMode, "the sandbox has a network of its own, on which only its proxy answers", `remove the line and list what the task may reach in egress.allow; "none" gives no network at all`)
+		return
+	}
+	for _, x := range []struct {
+		name string
+		used bool
+	}{
+		{"egress", c.Egress != nil && (len(c.Egress.Allow) > 0 || c.Egress.AllowAll)}, {"inject", len(c.Inject) > 0}, {"ports", asks(c.Ports)},
+	} {
+		if x.used {
+			f.add(x.name, nil, `with network_mode = "none" there is no proxy that could serve it`, "remove one of the two")
+		}
+	}
+}
+
+// readDevices reads the devices that Nomad's device plugins reserved.
+func (g *given) readDevices(devices []*driverpb.Device, r LimitRules, f *faults) {
+	for _, d := range devices {
+		dev, err := deviceOf(d.GetHostPath(), d.GetTaskPath(), d.GetCgroupPermissions(), r)
+		if err != nil {
+			f.add("device", d.GetHostPath(), err.Error(), "")
+			continue
+		}
+		g.Devices = append(g.Devices, dev)
+	}
+}
+
+// checkPowers refuses what only containers of the host's own kernel have, and
+// CPUs that are chosen twice.
+func checkPowers(a ask, g given, class types.ConfinementClass, f *faults) {
+	for _, x := range []struct {
+		name string
+		used bool
+	}{
+		{"devices", len(a.Devices)+len(g.Devices) > 0}, {"apparmor_profile", a.AppArmor != ""}, {"security_opt", a.SeccompFile != ""},
+	} {
+		if x.used && class != "" && class != types.CC1 {
+			f.add(x.name, nil, fmt.Sprintf("under %s the sandbox has a kernel of its own, to which it means nothing", class), `write confinement = "CC1", if the operator offers it`)
+		}
+	}
+	if a.Cpuset != "" && g.Cores != "" {
+		f.add("cpuset_cpus", a.Cpuset, "Nomad reserved the cores "+g.Cores+" for the task", "remove cpuset_cpus or cores")
+	}
+}

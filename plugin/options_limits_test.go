@@ -1,0 +1,132 @@
+package plugin
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// openLimits is an operator who lists some of everything.
+var openLimits = map[string]any{
+	"allow_devices": []any{"/dev/fuse", "/dev/dri/render*"}, "allow_groups": []any{44, "1001"},
+	"apparmor_profiles": []any{"wardyn-strict"}, "seccomp_profiles": []any{map[string]any{"strict": "/etc/wardyn/strict.json"}},
+	"extra_labels": []any{"job_*", "node_name"},
+}
+
+// K35, D-9: devices, groups and profiles of the operator's lists, in every
+// spelling, and the limits under their usual names.
+func TestK35LimitsAndProfiles(t *testing.T) {
+	h := hostOf(t, openLimits)
+	device := map[string]any{"host_path": "/dev/fuse", "container_path": "/dev/f", "cgroup_permissions": "rwm"}
+	want := []runner.Device{{Host: "/dev/fuse", Target: "/dev/f", Permissions: "rw"}}
+	for name, v := range map[string]any{"block": []any{device}, "map": device} {
+		p, err := planOf(t, map[string]any{"confinement": "CC1", "devices": v}, h)
+		if err != nil || !slices.Equal(p.Spec.Sandbox.Task.Devices, want) {
+			t.Errorf("devices as %s: %v, %v", name, p.Spec.Sandbox.Task, err)
+		}
+	}
+	tc, c := taskOf(t, map[string]any{
+		"confinement": "CC1", "group_add": []any{"44"}, "security_opt": []any{"no-new-privileges", "apparmor=wardyn-strict", "seccomp:strict"},
+		"cpuset_cpus": "0-1,3", "oom_score_adj": "700", "healthchecks": []any{map[string]any{"disable": "true"}},
+		"logging": []any{map[string]any{"type": "json-file", "config": []any{map[string]any{"max-size": "5m"}, map[string]any{"max-file": 3}}}},
+	})
+	tc.Devices = []*driverpb.Device{{HostPath: "/dev/dri/renderD128", TaskPath: "/dev/dri/renderD128", CgroupPermissions: "r"}}
+	tc.JobName, tc.NodeName = "web", "n1"
+	p, err := planTask(tc, c, h, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := p.Spec.Sandbox.Task
+	if len(got.Devices) != 1 || got.Devices[0].Permissions != "r" || !slices.Equal(got.GroupAdd, []string{"44"}) || got.AppArmor != "wardyn-strict" ||
+		got.SeccompFile != "/etc/wardyn/strict.json" || got.CpusetCpus != "0-1,3" || got.OOMScoreAdj != 700 || got.Log != (runner.LogRotation{SizeMiB: 5, Files: 3}) {
+		t.Errorf("%+v", got)
+	}
+	labels := p.Spec.Sandbox.Labels
+	if labels["wardyn.job_name"] != "web" || labels["wardyn.node_name"] != "n1" || labels["wardyn.job_id"] != "j" {
+		t.Errorf("labels %v", labels)
+	}
+	if slices.ContainsFunc(slices.Collect(maps.Keys(labels)), func(k string) bool { return strings.HasPrefix(k, "com.hashicorp.nomad.") || k == "wardyn.task_name" }) {
+		t.Errorf("labels %v", labels)
+	}
+	p, err = planOf(t, map[string]any{"confinement": "CC1", "apparmor_profile": "wardyn-strict", "oom_score_adj": 10, "network_mode": "none"}, h)
+	if err != nil || p.Spec.Sandbox.Task.AppArmor != "wardyn-strict" || !p.Spec.Sandbox.Task.NoNetwork || len(p.Notes) == 0 || !strings.Contains(p.Notes[0], "at least 300") {
+		t.Errorf("%+v, %v", p.Notes, err)
+	}
+}
+
+// What asks for more is refused with the option that would open it.
+func TestK35LimitRefusals(t *testing.T) {
+	for _, c := range []struct {
+		config map[string]any
+		open   bool
+		want   string
+	}{
+		{map[string]any{"devices": []any{map[string]any{"host_path": "/dev/fuse"}}}, false, "allow_devices"},
+		{map[string]any{"devices": []any{map[string]any{"host_path": "/dev/fuse/../mem"}}}, true, "allow_devices"},
+		{map[string]any{"devices": []any{map[string]any{"host_path": "/dev/dri/x"}}}, true, "allow_devices"},
+		{map[string]any{"devices": []any{map[string]any{"host_path": "/dev/fuse", "container_path": "/etc/x"}}}, true, "below /dev"},
+		{map[string]any{"devices": []any{map[string]any{"host_path": "/dev/fuse", "cgroup_permissions": "rx"}}}, true, "cgroup_permissions"},
+		{map[string]any{"devices": []any{map[string]any{}}}, true, "missing"},
+		{map[string]any{"devices": "x"}, true, "blocks"},
+		{map[string]any{"confinement": "CC2", "devices": []any{map[string]any{"host_path": "/dev/fuse"}}}, true, "kernel of its own"},
+		{map[string]any{"confinement": "CC2", "apparmor_profile": "wardyn-strict"}, true, "kernel of its own"},
+		{map[string]any{"group_add": []any{"44"}}, false, "allow_groups"},
+		{map[string]any{"group_add": []any{"0"}}, true, "allow_groups"},
+		{map[string]any{"group_add": []any{"docker"}}, true, "number of a group"},
+		{map[string]any{"apparmor_profile": "unconfined"}, true, "apparmor_profiles"},
+		{map[string]any{"security_opt": []any{"seccomp=unconfined"}}, true, "seccomp_profiles"},
+		{map[string]any{"security_opt": []any{"seccomp=/local/mine.json"}}, true, "a job's own"},
+		{map[string]any{"security_opt": []any{"apparmor=unconfined"}}, true, "apparmor_profiles"},
+		{map[string]any{"security_opt": []any{"label=disable"}}, true, "driver's"},
+		{map[string]any{"security_opt": []any{"no-new-privileges=false"}}, true, "always on"},
+		{map[string]any{"cpuset_cpus": "all"}, true, "no list of CPUs"},
+		{map[string]any{"oom_score_adj": -1}, true, "0 to 1000"},
+		{map[string]any{"oom_score_adj": 1001}, true, "0 to 1000"},
+		{map[string]any{"logging": map[string]any{"type": "syslog"}}, true, "goes to Nomad"},
+		{map[string]any{"logging": map[string]any{"driver": "gelf"}}, true, "goes to Nomad"},
+		{map[string]any{"logging": map[string]any{"config": map[string]any{"tag": "x"}}}, true, "logging.config.tag"},
+		{map[string]any{"logging": map[string]any{"config": map[string]any{"max-file": 1}}}, true, "max-file"},
+		{map[string]any{"logging": map[string]any{"config": map[string]any{"max-size": "2g"}}}, true, "max-size"},
+		{map[string]any{"healthchecks": map[string]any{"disable": false}}, true, "never run"},
+		{map[string]any{"network_mode": "host"}, true, "egress.allow"},
+		{map[string]any{"network_mode": "container:x"}, true, "egress.allow"},
+		{map[string]any{"network_mode": "none", "egress": map[string]any{"allow": []any{"a.example"}}}, true, "no proxy"},
+	} {
+		h := HostConfig{}
+		if c.open {
+			h = hostOf(t, openLimits)
+		}
+		_, err := planOf(t, c.config, h)
+		var f *faults
+		if !errors.As(err, &f) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.config, err, c.want)
+		}
+	}
+	tc, c := taskOf(t, map[string]any{"cpuset_cpus": "1"})
+	tc.Resources = &driverpb.Resources{LinuxResources: &driverpb.LinuxResources{CpusetCpus: "2-3"}}
+	tc.Devices = []*driverpb.Device{{HostPath: "/dev/nvidia0", TaskPath: "/dev/nvidia0", CgroupPermissions: "rwm"}}
+	_, err := planTask(tc, c, closedHost, node)
+	for _, words := range []string{"reserved the cores 2-3", "/dev/nvidia0", "allow_devices"} {
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want %q", err, words)
+		}
+	}
+	for field, block := range map[string]map[string]any{
+		"allow_devices":     {"allow_devices": []any{"/dev/*/x"}},
+		"memory or disks":   {"allow_devices": []any{"/dev/sda"}},
+		"or disks":          {"allow_devices": []any{"/dev/*"}},
+		"allow_groups":      {"allow_groups": []any{0}},
+		"apparmor_profiles": {"apparmor_profiles": []any{"unconfined"}},
+		"seccomp_profiles":  {"seccomp_profiles": map[string]any{"x": "relative.json"}},
+		"extra_labels":      {"extra_labels": []any{"alloc_id"}},
+	} {
+		if _, err := hostConfig(operator(t, block)); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%v: %v", block, err)
+		}
+	}
+}
