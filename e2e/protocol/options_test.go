@@ -63,3 +63,46 @@ df -k /scratch /tmp | awk '{print $2}'`, config(options(shared)))
 		}
 	})
 }
+
+// K20, K35: a sandbox of the operator's lists has what it asked for, one
+// without a network has no proxy and lives, and both leave nothing.
+func TestK35PowersInASandbox(t *testing.T) {
+	profile := filepath.Join(t.TempDir(), "nochroot.json")
+	if err := os.WriteFile(profile, []byte(`{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["mkdir","mkdirat"],"action":"SCMP_ACT_ERRNO","errnoRet":38}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRigWith(t, map[string]any{
+		"allow_devices": []any{"/dev/fuse"}, "allow_groups": []any{4711}, "seccomp_profiles": map[string]any{"nomkdir": profile},
+		"extra_labels": []any{"task_name"},
+	})
+	powers := map[string]any{
+		"group_add": []any{"4711"}, "security_opt": []any{"seccomp=nomkdir"}, "cpuset_cpus": "0", "oom_score_adj": 900,
+	}
+	want := "4711\n0\n900\nrefused\n"
+	if _, err := os.Stat("/dev/fuse"); err == nil {
+		powers["devices"] = []any{map[string]any{"host_path": "/dev/fuse", "container_path": "/dev/f"}}
+		want += "device\n"
+	}
+	w := r.start(t, "CC1", `id -G | tr ' ' '\n' | grep 4711; grep Cpus_allowed_list /proc/self/status | cut -f2; cat /proc/self/oom_score_adj
+mkdir /tmp/x 2>/dev/null || echo refused; [ -c /dev/f ] && echo device; `+awaitGo, config(powers))
+	if c := w.containers(t)["agent"]; c.Labels["wardyn.task_name"] != "main" {
+		t.Errorf("labels %v", c.Labels)
+	}
+	w.release(t)
+	w.exits(t, 0)
+	if got := w.out.String(); got != want {
+		t.Errorf("the task sees %q, want %q; %s", got, want, w.err)
+	}
+	each(t, r, func(t *testing.T, class string) {
+		w := r.start(t, class, `ls /sys/class/net 2>/dev/null; cat /proc/net/route | wc -l; `+awaitGo, config(map[string]any{"network_mode": "none"}))
+		if list := w.containers(t); len(list) != 1 {
+			t.Errorf("containers: %v", list)
+		}
+		eventually(t, "it prints", func() bool { return strings.Contains(w.out.String(), "\n") })
+		w.release(t)
+		w.exits(t, 0)
+		if got := w.out.String(); strings.Contains(got, "eth") {
+			t.Errorf("%s: a network is there: %q", class, got)
+		}
+	})
+}
