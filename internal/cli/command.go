@@ -54,6 +54,7 @@ func commands() []*command {
 		psCommand,
 		ctlCommand,
 		workspacesCommand,
+		egressCommand,
 		purgeCommand,
 		versionCommand,
 		helpCommand,
