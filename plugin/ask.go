@@ -33,6 +33,7 @@ type ask struct {
 	Allow, Deny, Methods []string
 	AllowAll             bool
 	FirstUse             types.FirstUseMode
+	Learn                bool
 	Intercept            []string
 	Inject               []injection
 	Git                  []gitAsk
@@ -183,6 +184,7 @@ func (a *ask) readEgress(c EgressConfig, h HostConfig, f *faults) {
 		f.add("egress.allow_all", true, "the operator does not allow it (plugin option allow_all_egress)", "list the hosts in egress.allow")
 	}
 	a.readReview(c.FirstUse, h, f)
+	a.readLearn(c.Learn, h, f)
 	a.readIntercept(c.Intercept, h, f)
 	a.readMethods(c.Methods, f)
 }

@@ -145,6 +145,20 @@ func (a *ask) readReview(first string, h HostConfig, f *faults) {
 	}
 }
 
+// readLearn reads whether what no list speaks of passes and is only recorded.
+func (a *ask) readLearn(on bool, h HostConfig, f *faults) {
+	if a.Learn = on; !on {
+		return
+	}
+	if !h.AllowLearn {
+		f.add("egress.learn", true, "the operator does not allow it (plugin option allow_learn)", "list the hosts in egress.allow")
+	}
+	if a.FirstUse.RaisesApproval() {
+		f.add("egress.first_use", string(a.FirstUse), "in learn mode nobody is asked", "remove one of the two")
+	}
+	a.note("Learn mode: hosts that no list speaks of are reached, and recorded as what would be denied; nomad-driver-wardyn egress suggest prints the list")
+}
+
 // readIntercept reads the hosts whose TLS the job wants opened.
 func (a *ask) readIntercept(list []string, h HostConfig, f *faults) {
 	ceiling, _ := egress.ParseList(h.AllowIntercept, egress.ParseCeiling)

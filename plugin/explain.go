@@ -114,6 +114,9 @@ func explain(s state, h HostConfig, a egress.Authority) explanation {
 	if s.AllowAll {
 		return explanation{egress.Allow, "the job allows everything that is not denied", ""}
 	}
+	if s.Learn {
+		return explanation{egress.Allow, "the job does not list it; in learn mode it passes and is recorded as what would be denied", ""}
+	}
 	if types.FirstUseMode(s.FirstUse).RaisesApproval() {
 		return explanation{egress.Pending, "the job does not list it, and its first use is put to a reviewer (egress.first_use)", fmt.Sprintf("wardyn pending shows what waits; or add %q to egress.allow in the job", a.Host)}
 	}

@@ -87,7 +87,7 @@ func outputOf(b *Backend, run uuid.UUID, stdout, stderr string) keeper.Task {
 func (t *task) control() control.Run {
 	return control.Run{
 		ID: t.state.Run, Owner: ownerOf(t.config), FilesDir: t.records, OnDecision: t.denials.hear,
-		OnApproval: t.reviews.hear, Credentials: t.credentials, Ports: t.ports, Git: gitRules(t.state.Sources),
+		OnApproval: t.reviews.hear, Credentials: t.credentials, Ports: t.ports, Git: gitRules(t.state.Sources), Learn: t.state.Learn,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
@@ -25,6 +26,16 @@ type EgressHost struct {
 	Intercept []string
 	// AllowIntercept is the most that jobs may have opened.
 	AllowIntercept []string
+	// Upstream is the proxy that requests leave through; nil is none.
+	Upstream *UpstreamProxy
+	// AllowLearn lets jobs run in learn mode.
+	AllowLearn bool
+	// AuditDir keeps a copy of every record, for AuditRetention; "" keeps none.
+	AuditDir       string
+	AuditRetention time.Duration
+	// DecisionLogMiB is the size of each of a run's two decision files; 0 is
+	// the default.
+	DecisionLogMiB int64
 }
 
 // ApprovalMode says who may decide about the first use of a host.
@@ -88,6 +99,8 @@ func egressHost(f *faults, c EgressPluginConfig) EgressHost {
 		f.add("approvals", c.Approvals, "no such way of deciding", `write "node" (root on the node), "exec" (whoever may use alloc exec) or "off"`)
 	}
 	h.Intercept = exactHosts(f, "intercept", c.Intercept)
+	h.AllowLearn, h.Upstream = c.AllowLearn, upstreamProxy(f, c.UpstreamProxy)
+	h.readAudit(f, c)
 	for _, e := range c.AllowIntercept {
 		if _, err := egress.ParseCeiling(e); err != nil {
 			f.add("allow_intercept", nil, err.Error(), "")

@@ -130,7 +130,8 @@ func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig
 	if err := checkSecrets(t.credentials); err != nil {
 		return nil, err
 	}
-	if err := trustOwnCA(&pl.Spec.Sandbox); err != nil {
+	host, _ := p.options()
+	if err := errors.Join(trustOwnCA(&pl.Spec.Sandbox), leaveThrough(&pl.Spec.Sandbox, host)); err != nil {
 		return nil, err
 	}
 	dirs := taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}
@@ -197,7 +198,7 @@ func stateOf(pl plan, ref string) state {
 		Class: pl.Spec.Sandbox.ConfinementClass, Image: pl.Spec.Image, TTY: pl.Spec.Sandbox.Task.TTY,
 		Started: time.Now().UTC(), Allow: policy.AllowedDomains, Deny: policy.DeniedDomains,
 		Methods: policy.AllowedMethods, AllowAll: policy.AllowAllEgress, FirstUse: string(policy.FirstUseApproval),
-		Sources: pl.Sources, Ports: pl.Ports,
+		Sources: pl.Sources, Ports: pl.Ports, Learn: pl.Learn,
 	}
 }
 

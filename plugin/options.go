@@ -124,6 +124,7 @@ type EgressConfig struct {
 	AllowAll  bool     `codec:"allow_all"`
 	FirstUse  string   `codec:"first_use"`
 	Intercept []string `codec:"intercept"`
+	Learn     bool     `codec:"learn"`
 }
 
 // taskSpec is the schema of a task's config. Nothing is required in it: the
@@ -139,6 +140,7 @@ func taskSpec() *hclspec.Spec {
 			"allow_all": hclspec.Attr("allow_all", hclspec.Bool),
 			"first_use": hclspec.Attr("first_use", hclspec.String),
 			"intercept": hclspec.Attr("intercept", hclspec.StringList),
+			"learn":     hclspec.Attr("learn", hclspec.Bool),
 		})),
 	}
 	s["inject"], s["git"] = injectSpec(), gitSpec()

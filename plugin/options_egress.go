@@ -10,6 +10,18 @@ type EgressPluginConfig struct {
 	Credential     map[string]CredentialConfig `codec:"credential"`
 	Intercept      []string                    `codec:"intercept"`
 	AllowIntercept []string                    `codec:"allow_intercept"`
+	UpstreamProxy  *UpstreamProxyConfig        `codec:"upstream_proxy"`
+	AllowLearn     bool                        `codec:"allow_learn"`
+	AuditDir       string                      `codec:"audit_dir"`
+	AuditRetention string                      `codec:"audit_retention"`
+	DecisionLogMB  int64                       `codec:"decision_log_mb"`
+}
+
+// UpstreamProxyConfig is the corporate proxy that requests leave through.
+type UpstreamProxyConfig struct {
+	URL             string   `codec:"url"`
+	CredentialsFile string   `codec:"credentials_file"`
+	Bypass          []string `codec:"bypass"`
 }
 
 // CredentialConfig is one credential block of the operator's.
@@ -29,6 +41,15 @@ func egressPluginSpec(s map[string]*hclspec.Spec) {
 	s["approvals"] = hclspec.Attr("approvals", hclspec.String)
 	s["intercept"] = hclspec.Attr("intercept", hclspec.StringList)
 	s["allow_intercept"] = hclspec.Attr("allow_intercept", hclspec.StringList)
+	s["allow_learn"] = hclspec.Attr("allow_learn", hclspec.Bool)
+	s["audit_dir"] = hclspec.Attr("audit_dir", hclspec.String)
+	s["audit_retention"] = hclspec.Attr("audit_retention", hclspec.String)
+	s["decision_log_mb"] = hclspec.Attr("decision_log_mb", hclspec.Number)
+	s["upstream_proxy"] = hclspec.Block("upstream_proxy", hclspec.Object(map[string]*hclspec.Spec{
+		"url":              hclspec.Attr("url", hclspec.String),
+		"credentials_file": hclspec.Attr("credentials_file", hclspec.String),
+		"bypass":           hclspec.Attr("bypass", hclspec.StringList),
+	}))
 	s["credential"] = hclspec.BlockMap("credential", []string{"name"}, hclspec.Object(map[string]*hclspec.Spec{
 		"file":       hclspec.Attr("file", hclspec.String),
 		"hosts":      hclspec.Attr("hosts", hclspec.StringList),

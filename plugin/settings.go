@@ -122,6 +122,8 @@ func (s *settingList) egress(a ask, policy types.RunPolicySpec, h HostConfig) {
 	switch {
 	case policy.AllowAllEgress:
 		s.add("everything else", "allowed", ByAuthor, "egress.allow_all")
+	case a.Learn:
+		s.add("everything else", "allowed and recorded", ByAuthor, "egress.learn, within the plugin option allow_learn")
 	case policy.FirstUseApproval.RaisesApproval():
 		s.add("everything else", "put to a reviewer", ByAuthor, fmt.Sprintf("first_use = %s; plugin option approvals = %s", policy.FirstUseApproval, h.Approvals))
 	default:

@@ -36,6 +36,7 @@ type state struct {
 	Methods  []string `json:"methods,omitempty"`
 	AllowAll bool     `json:"allow_all,omitempty"`
 	FirstUse string   `json:"first_use,omitempty"`
+	Learn    bool     `json:"learn,omitempty"`
 	// Sources say where its secrets are; none is in here.
 	Sources []source `json:"sources,omitempty"`
 	// Ports are opened anew when the sidecar has lost them.

@@ -34,7 +34,13 @@ func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
 		return nil, err
 	}
 	p := &parts{dir: dir}
-	p.control = control.New(control.Options{Dir: dir, Node: node(h, log), Log: log})
+	var audit *control.Audit
+	if h.AuditDir != "" {
+		if audit, err = control.OpenAudit(h.AuditDir, h.AuditRetention); err != nil {
+			return nil, err
+		}
+	}
+	p.control = control.New(control.Options{Dir: dir, Node: node(h, log), Audit: audit, MaxJournal: h.DecisionLogMiB << 20, Log: log})
 	p.runner, err = docker.New(docker.Options{
 		Endpoint: h.Endpoint, Dir: dir, Control: p.control, Log: log,
 		Tools:      embedded.New(dir.Path("bin")),

@@ -23,6 +23,9 @@ func node(h plugin.HostConfig, log *slog.Logger) func() egress.NodeConfig {
 		n := egress.NodeConfig{
 			PrivateHosts: h.PrivateHosts, AllowCeiling: h.AllowDomains, DenyCeiling: h.DenyDomains,
 		}
+		if h.Upstream != nil {
+			n.ProxyBypass = h.Upstream.Bypass
+		}
 		own, err := netpool.HostAddresses()
 		if err != nil {
 			// The table of private ranges still refuses what is usual.

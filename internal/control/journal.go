@@ -45,7 +45,7 @@ type journal struct {
 
 // openJournal opens the files in dir, "" being none, and reads back what they
 // hold of the run.
-func openJournal(dir string, id uuid.UUID) (*journal, error) {
+func openJournal(dir string, id uuid.UUID, limit int64) (*journal, error) {
 	if dir == "" {
 		return nil, nil
 	}
@@ -53,7 +53,10 @@ func openJournal(dir string, id uuid.UUID) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &journal{id: id, dir: root, limit: maxJournal, counts: newCounter(id)}
+	if limit == 0 {
+		limit = maxJournal
+	}
+	j := &journal{id: id, dir: root, limit: limit, counts: newCounter(id)}
 	if err := j.read(); err != nil {
 		return nil, errors.Join(err, j.close())
 	}

@@ -16,7 +16,7 @@ import (
 
 func openTest(t *testing.T, dir string, id uuid.UUID, limit int64) *journal {
 	t.Helper()
-	j, err := openJournal(dir, id)
+	j, err := openJournal(dir, id, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestK31FolderForFiles(t *testing.T) {
 		link: "is a link", file: "not a directory", foreign: "someone else", mk("open", 0o755): "0755",
 		filepath.Join(base, "a", "b"): "no such file", "relative": "absolute",
 	} {
-		j, err := openJournal(p, uuid.New())
+		j, err := openJournal(p, uuid.New(), 0)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", p, err, want)
 		}
@@ -227,7 +227,7 @@ func TestK31PlantedFiles(t *testing.T) {
 			if err := plant(target, filepath.Join(dir, file)); err != nil {
 				t.Fatal(err)
 			}
-			j, err := openJournal(dir, uuid.New())
+			j, err := openJournal(dir, uuid.New(), 0)
 			if err == nil {
 				t.Errorf("%s as %s was opened", name, file)
 				j.close()

@@ -49,6 +49,7 @@ type run struct {
 	mask    masker
 	journal *journal // nil keeps no files
 	counts  *counter
+	audited recent // likewise, of those copied
 	recent  recent // the latest records kept, to know them when they are sent again
 }
 
@@ -60,7 +61,7 @@ func newRun(o *Options, id uuid.UUID) *run {
 func (r *run) adopt(owner Run) error {
 	r.keep.Lock()
 	defer r.keep.Unlock()
-	j, err := openJournal(owner.FilesDir, r.id)
+	j, err := openJournal(owner.FilesDir, r.id, r.opts.MaxJournal)
 	if err != nil {
 		return err
 	}
@@ -225,6 +226,12 @@ func (r *run) record(l egress.DecisionLog) error {
 	}
 	rec := flatten(l)
 	rec.PolicyHash = r.currentConfig().policyHash
+	if !r.audited.has(key) { // the copy first: what is sent again is copied once
+		if err := r.opts.Audit.append(r.owner.Owner, rec); err != nil {
+			return err
+		}
+		r.audited.add(key)
+	}
 	if r.journal != nil {
 		if err := r.journal.append(&rec); err != nil {
 			return err

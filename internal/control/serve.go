@@ -156,7 +156,7 @@ func (r *run) serveConfig(w http.ResponseWriter, _ query) {
 		node.Ports = append(node.Ports, p.Key())
 	}
 	r.keep.Lock()
-	node.Git = r.owner.Git
+	node.Git, node.Learn = r.owner.Git, r.owner.Learn
 	r.keep.Unlock()
 	answer(w, egress.SidecarConfig{Proxy: c.raw, Node: node})
 }

@@ -32,6 +32,10 @@ type Options struct {
 	Node func() egress.NodeConfig
 	// UID owns sockets and their folders; 0 is SidecarUID.
 	UID int
+	// Audit takes a copy of every record; nil takes none.
+	Audit *Audit
+	// MaxJournal bounds each of a run's two decision files, in bytes; 0 is 64 MiB.
+	MaxJournal int64
 	// Log takes operational messages. Required.
 	Log *slog.Logger
 }
@@ -55,6 +59,8 @@ type Run struct {
 	Credentials []Credential
 	// Git says what may be done in the repositories of the configuration's grants.
 	Git map[string]egress.GitRule
+	// Learn: what no list speaks of passes, within the ceilings.
+	Learn bool
 	// OnApproval hears of each approval that was raised, and of each that was
 	// decided. The same holds as for OnDecision. nil hears nothing.
 	OnApproval func(Approval)

@@ -1,0 +1,91 @@
+package egress
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
+)
+
+// corporate is an upstream proxy that wants credentials.
+type corporate struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+const (
+	proxyUser     = "wardyn"
+	proxyPassword = "the-upstream-proxy-s-password"
+)
+
+func (c *corporate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	auth := r.Header.Get("Proxy-Authorization")
+	r.Header.Set("Authorization", auth)
+	user, password, _ := r.BasicAuth()
+	c.mu.Lock()
+	c.seen = append(c.seen, r.Method+" "+r.RequestURI)
+	c.mu.Unlock()
+	if user != proxyUser || password != proxyPassword {
+		http.Error(w, "who are you", http.StatusProxyAuthRequired)
+		return
+	}
+	fmt.Fprintf(w, "by the corporate proxy: %s", r.URL)
+}
+
+func (c *corporate) requests() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.seen, "\n")
+}
+
+// TestOperatorsWayOut: requests leave through the operator's proxy, what no
+// list speaks of is learnt, every record is copied, and a list comes of it.
+func TestOperatorsWayOut(t *testing.T) {
+	dir := t.TempDir()
+	auth, audit := filepath.Join(dir, "auth"), filepath.Join(dir, "audit")
+	if err := os.WriteFile(auth, []byte(proxyUser+":"+proxyPassword+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, corp := testenv.Listen(t, pool, 3129), &corporate{}
+	srv := &http.Server{Handler: corp, ReadHeaderTimeout: 10 * time.Second}
+	go srv.Serve(l)
+	t.Cleanup(func() { srv.Close() })
+	r := newRig(t, map[string]any{
+		"upstream_proxy": []any{map[string]any{"url": "http://" + l.Addr().String(), "credentials_file": auth}},
+		"allow_learn":    true, "audit_dir": audit, "deny_domains": []any{"*.beyond.example"},
+	})
+	w := r.start(t, "CC1", map[string]any{"egress": []any{map[string]any{"learn": true, "allow": []any{"known.example.com"}}}})
+	out := w.sh(t, "/bin/client http://known.example.com/a; /bin/client http://new.example.com/b; /bin/client http://a.beyond.example/; /bin/client http://api.example.internal:8080/direct")
+	for _, want := range []string{"by the corporate proxy: http://known.example.com/a", "by the corporate proxy: http://new.example.com/b", "policy:denied", "hello from api.example.internal:8080/direct"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in %s", want, out)
+		}
+	}
+	if got := corp.requests(); strings.Contains(got, "beyond") || strings.Contains(got, "direct") {
+		t.Errorf("the proxy was sent: %s", got)
+	}
+	w.holdsNone(t, out, proxyPassword)
+	suggested, err := exec.CommandContext(deadline(t), r.binary, "egress", "suggest", filepath.Join(w.Dir().Dir, "wardyn", "decisions.jsonl")).CombinedOutput()
+	if err != nil {
+		t.Errorf("suggest: %v\n%s", err, suggested)
+	}
+	for _, want := range []string{`"known.example.com",`, `"new.example.com:80",`, `"api.example.internal:8080",`, "left out: a.beyond.example:80"} {
+		if !strings.Contains(string(suggested), want) {
+			t.Errorf("%q is not in %s", want, suggested)
+		}
+	}
+	days, _ := filepath.Glob(filepath.Join(audit, "*.jsonl"))
+	if len(days) == 0 {
+		t.Fatal("no copy was kept")
+	}
+	if b, err := os.ReadFile(days[len(days)-1]); err != nil || !strings.Contains(string(b), `"job":"job"`) || !strings.Contains(string(b), "new.example.com") || !strings.Contains(string(b), "would be denied") {
+		t.Errorf("the copy: %v\n%s", err, b)
+	}
+}
