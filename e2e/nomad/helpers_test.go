@@ -34,6 +34,7 @@ func start(t *testing.T, bin string) *cluster {
 	}
 	up := testenv.Upstream(t, pool)
 	image := testenv.Image(t)
+	pause := testenv.ImageWith(t, testenv.ImageConfig{Cmd: []string{"/bin/sleep", "100000"}})
 	data := filepath.Join(t.TempDir(), "wardyn")
 	config := `
     data_dir           = "` + data + `"
@@ -43,7 +44,7 @@ func start(t *testing.T, bin string) *cluster {
       "artifacts.example.internal" = ["` + up.Addr().String() + `"]
     }`
 	t.Cleanup(func() { purge(t, plugin, config) })
-	n := testenv.StartNomad(t, bin, plugin, config)
+	n := testenv.StartNomad(t, bin, plugin, config, neighbour(pause))
 	return &cluster{Nomad: n, image: image, data: data}
 }
 

@@ -25,6 +25,7 @@ func TestNomad(t *testing.T) {
 				t.Run("hello/"+rt, func(t *testing.T) { c.hello(t, class) })
 			}
 			t.Run("mistakes", c.mistakes)
+			t.Run("ports", c.ports)
 			t.Run("exec", c.exec)
 			t.Run("signals", c.signals)
 			t.Run("plugin killed", func(t *testing.T) { c.killedUnder(t, c.pluginPID) })

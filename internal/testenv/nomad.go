@@ -57,8 +57,9 @@ type Nomad struct {
 }
 
 // StartNomad starts an agent with plugin as its only extra driver and waits
-// until the driver is healthy. pluginConfig is the inside of its config block.
-func StartNomad(t testing.TB, bin, plugin, pluginConfig string) *Nomad {
+// until the driver is healthy. pluginConfig is the inside of its config block,
+// extra are further agent configurations.
+func StartNomad(t testing.TB, bin, plugin, pluginConfig string, extra ...string) *Nomad {
 	t.Helper()
 	n := &Nomad{bin: bin, Dir: t.TempDir()}
 	ports := freePorts(t, 3)
@@ -66,7 +67,12 @@ func StartNomad(t testing.TB, bin, plugin, pluginConfig string) *Nomad {
 	plugins := filepath.Join(n.Dir, "plugins")
 	must(t, os.MkdirAll(plugins, 0o755))
 	must(t, copyFile(plugin, filepath.Join(plugins, "nomad-driver-wardyn")))
-	must(t, os.WriteFile(filepath.Join(n.Dir, "agent.hcl"), fmt.Appendf(nil, `
+	config := filepath.Join(n.Dir, "config")
+	must(t, os.Mkdir(config, 0o755))
+	for i, text := range extra {
+		must(t, os.WriteFile(filepath.Join(config, fmt.Sprintf("extra%d.hcl", i)), []byte(text), 0o600))
+	}
+	must(t, os.WriteFile(filepath.Join(config, "agent.hcl"), fmt.Appendf(nil, `
 name       = "node"
 data_dir   = %q
 plugin_dir = %q
@@ -112,7 +118,7 @@ func (n *Nomad) Start(t testing.TB) {
 	log, err := os.OpenFile(filepath.Join(n.Dir, "agent.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	must(t, err)
 	n.log = log
-	n.cmd = exec.Command(n.bin, "agent", "-config", filepath.Join(n.Dir, "agent.hcl"))
+	n.cmd = exec.Command(n.bin, "agent", "-config", filepath.Join(n.Dir, "config"))
 	n.cmd.Stdout, n.cmd.Stderr = log, log
 	n.cmd.Env = environ()
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
