@@ -14,6 +14,7 @@ import (
 // at once, for ever.
 func (p *Plugin) Fingerprint(_ *driverpb.FingerprintRequest, stream driverpb.Driver_FingerprintServer) error {
 	p.health.start(p.life)
+	p.reaper.start(p.life)
 	if last, next := p.health.current(); last == nil {
 		grace := time.NewTimer(firstWait)
 		defer grace.Stop()
@@ -34,7 +35,7 @@ func (p *Plugin) sendFindings(stream driverpb.Driver_FingerprintServer) error {
 	defer tick.Stop()
 	for {
 		last, next := p.health.current()
-		if err := stream.Send(fingerprint(p.opts.Version, last)); err != nil {
+		if err := stream.Send(p.withLeftovers(fingerprint(p.opts.Version, last))); err != nil {
 			return err
 		}
 		for same := true; same; {

@@ -54,6 +54,8 @@ type HostConfig struct {
 	// Ports are the host's ports that tasks may have; nil is every port that
 	// Nomad assigns.
 	Ports []portRange
+	// Reaper says what becomes of what no task accounts for.
+	Reaper reaperPlan
 
 	EgressHost
 	GitHost
@@ -115,6 +117,7 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 	h.AllowCaps = allowCaps(f, c.AllowCaps)
 	h.EgressHost, h.GitHost = egressHost(f, c.EgressPluginConfig), gitHost(f, c.GitPluginConfig)
 	h.Ports = portRanges(f, c.Ports)
+	h.Reaper = reaperOptions(f, c.Reaper)
 	h.Images = imageRules(f, c.ImageConfig)
 	h.Volumes = volumeRules(f, c.Volumes)
 	h.PoolSize = poolSize(f, c.PoolConfig, h)

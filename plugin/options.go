@@ -23,6 +23,7 @@ type Config struct {
 	ExposeTokens     bool               `codec:"expose_tokens"`
 	Slots            int64              `codec:"slots"`
 	Ports            []string           `codec:"ports"`
+	Reaper           *ReaperConfig      `codec:"reaper"`
 
 	EgressPluginConfig `codec:",squash"`
 	GitPluginConfig    `codec:",squash"`
@@ -64,6 +65,7 @@ func configSpec() *hclspec.Spec {
 		"expose_tokens":     hclspec.Attr("expose_tokens", hclspec.Bool),
 		"slots":             hclspec.Attr("slots", hclspec.Number),
 		"ports":             hclspec.Attr("ports", hclspec.StringList),
+		"reaper":            reaperSpec(),
 	}
 	egressPluginSpec(s)
 	gitPluginSpec(s)

@@ -41,6 +41,7 @@ type Plugin struct {
 	events *events
 	health *health
 	tasks  *store
+	reaper *reaper
 
 	mu      sync.Mutex // guards what follows
 	host    HostConfig
@@ -59,6 +60,7 @@ func New(o Options, log hclog.Logger) *Plugin {
 		events: newEvents(), tasks: newStore(), compute: localCompute(),
 	}
 	p.health = newHealth(p.examine)
+	p.reaper = newReaper(p)
 	return p
 }
 

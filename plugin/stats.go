@@ -45,11 +45,14 @@ func (p *Plugin) sample(stream driverpb.Driver_TaskStatsServer, r runner.Runner,
 	_, comp := p.options()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	sidecar := sidecarSampler{r: r, ref: t.state.Ref}
 	var before runner.Usage
 	for {
-		u, err := usage(stream.Context(), reader, t.state.Ref)
+		u, err := usage(stream.Context(), reader.Usage, t.state.Ref)
 		if err == nil {
-			if err := stream.Send(&driverpb.TaskStatsResponse{Stats: stats(t.id, before, u, comp)}); err != nil {
+			s := stats(t.id, before, u, comp)
+			s.ResourceUsageByPid = sidecar.sample(stream.Context(), comp)
+			if err := stream.Send(&driverpb.TaskStatsResponse{Stats: s}); err != nil {
 				return err
 			}
 			before = u
@@ -64,10 +67,10 @@ func (p *Plugin) sample(stream driverpb.Driver_TaskStatsServer, r runner.Runner,
 	}
 }
 
-func usage(ctx context.Context, r runner.UsageReader, ref string) (runner.Usage, error) {
+func usage(ctx context.Context, read func(context.Context, string) (runner.Usage, error), ref string) (runner.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	u, err := r.Usage(ctx, ref)
+	u, err := read(ctx, ref)
 	if err == nil && u.Time.IsZero() {
 		u.Time = time.Now()
 	}
@@ -77,13 +80,14 @@ func usage(ctx context.Context, r runner.UsageReader, ref string) (runner.Usage,
 // stats is a sample as the client takes it; rates are since the sample before.
 func stats(id TaskID, before, now runner.Usage, c compute) *driverpb.TaskStats {
 	return &driverpb.TaskStats{
-		Id:        string(id),
-		Timestamp: timestamppb.New(now.Time),
-		AggResourceUsage: &driverpb.TaskResourceUsage{
-			Cpu:    cpuUsage(before, now, c),
-			Memory: memoryUsage(now),
-		},
+		Id:               string(id),
+		Timestamp:        timestamppb.New(now.Time),
+		AggResourceUsage: resourceUsage(before, now, c),
 	}
+}
+
+func resourceUsage(before, now runner.Usage, c compute) *driverpb.TaskResourceUsage {
+	return &driverpb.TaskResourceUsage{Cpu: cpuUsage(before, now, c), Memory: memoryUsage(now)}
 }
 
 func cpuUsage(before, now runner.Usage, c compute) *driverpb.CPUUsage {

@@ -3,6 +3,8 @@ package plugin
 import (
 	"fmt"
 	"sync"
+
+	"github.com/google/uuid"
 )
 
 // store holds the tasks this process looks after, by Nomad's id.
@@ -61,6 +63,24 @@ func (s *store) has(ref string) bool {
 	defer s.mu.Unlock()
 	for _, t := range s.tasks {
 		if t.state.Ref == ref {
+			return true
+		}
+	}
+	return false
+}
+
+// accounts reports whether a task of this process has the run, or is being
+// started or recovered with it.
+func (s *store) accounts(run uuid.UUID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.busy {
+		if RunID(id) == run {
+			return true
+		}
+	}
+	for _, t := range s.tasks {
+		if t.state.Run == run {
 			return true
 		}
 	}

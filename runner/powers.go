@@ -43,6 +43,12 @@ type UsageReader interface {
 	Usage(ctx context.Context, ref string) (Usage, error)
 }
 
+// SidecarUsageReader samples the resource use of a sandbox's sidecar, which is
+// no part of the sandbox's own.
+type SidecarUsageReader interface {
+	SidecarUsage(ctx context.Context, ref string) (Usage, error)
+}
+
 // ExitReader tells more about a main process that has exited than its code.
 type ExitReader interface {
 	Exit(ctx context.Context, ref string) (Exit, error)

@@ -34,7 +34,7 @@ func main() {
 			plugin.Serve(plugin.Options{Build: build, Version: version})
 			return nil
 		},
-		Purge:    purge,
+		Purge: purge, Purgeable: purgeable,
 		OpenKept: openKept,
 		Node:     askNode,
 		Facts:    gather,

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli"
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
@@ -21,14 +22,45 @@ import (
 // there, what their jobs had mounted, the egress network, the keeper and the
 // run root. The data dir stays. With kept, what outlives tasks goes too.
 func purge(ctx context.Context, config map[string]any, kept bool) error {
-	h, err := plugin.ParseHostConfig(config)
+	h, err := toPurge(config)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(dataDir(h)); err != nil {
-		return fmt.Errorf("there is no installation to purge: data_dir: %w", err)
-	}
 	return purgeInstallation(ctx, h, kept)
+}
+
+// toPurge are the options of an installation that exists.
+func toPurge(config map[string]any) (plugin.HostConfig, error) {
+	h, err := plugin.ParseHostConfig(config)
+	if err != nil {
+		return h, err
+	}
+	if _, err := os.Stat(dataDir(h)); err != nil {
+		return h, fmt.Errorf("there is no installation to purge: data_dir: %w", err)
+	}
+	return h, nil
+}
+
+// purgeable lists what purge would remove of runs, and what it would not.
+func purgeable(ctx context.Context, config map[string]any) ([]string, error) {
+	h, err := toPurge(config)
+	if err != nil {
+		return nil, err
+	}
+	p, err := assemble(h, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer p.runner.Close()
+	found, err := p.runner.Traces(ctx)
+	var out []string
+	for _, t := range found.Runs {
+		out = append(out, fmt.Sprintf("remove %s (%s)", t.Ref, strings.Join(t.Parts, ", ")))
+	}
+	for _, s := range found.Strangers {
+		out = append(out, "leave "+s+": it carries this installation's label and is not its own")
+	}
+	return out, err
 }
 
 func purgeInstallation(ctx context.Context, h plugin.HostConfig, kept bool) error {

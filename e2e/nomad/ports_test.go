@@ -50,7 +50,7 @@ func (c *cluster) ports(t *testing.T) {
 		class := map[string]string{"runc": "CC1", "runsc": "CC2"}[rt]
 		t.Run("host/"+rt, func(t *testing.T) {
 			c.run(t, "ports.nomad.hcl", "class="+class)
-			c.previewed(t, "ports")
+			c.previewed(t, "ports", nil)
 		})
 	}
 	t.Run("bridge with a docker task", func(t *testing.T) {
@@ -58,17 +58,18 @@ func (c *cluster) ports(t *testing.T) {
 			t.Skip("no CNI plugins (Debian: containernetworking-plugins)")
 		}
 		c.CLI(t, "job", "run", "-detach", "-var", "image="+c.image, filepath.Join("testdata", "group.nomad.hcl"))
-		a := c.previewed(t, "group")
-		c.Eventually(t, 30*time.Second, "the docker task reaches ours on its loopback", func() bool {
-			out, _ := c.Command(t, "alloc", "logs", "-task", "neighbour", a.ID).Output()
-			return strings.Contains(string(out), "served from port 8080")
+		c.previewed(t, "group", func(a alloc) {
+			c.Eventually(t, 30*time.Second, "the docker task reaches ours on its loopback", func() bool {
+				out, _ := c.Command(t, "alloc", "logs", "-task", "neighbour", a.ID).Output()
+				return strings.Contains(string(out), "served from port 8080")
+			})
 		})
 	})
 }
 
-// previewed waits until a job's page is served and its service checked, and
-// stops the job, after which nobody listens.
-func (c *cluster) previewed(t *testing.T, job string) alloc {
+// previewed waits until a job's page is served and its service checked, looks
+// further, and stops the job.
+func (c *cluster) previewed(t *testing.T, job string, further func(alloc)) {
 	t.Helper()
 	defer c.CLI(t, "job", "stop", "-purge", job)
 	a := c.until(t, job, "running", "failed")
@@ -78,7 +79,9 @@ func (c *cluster) previewed(t *testing.T, job string) alloc {
 		out, _ := c.Command(t, "alloc", "checks", "-json", a.ID).Output()
 		return strings.Contains(string(out), `"Status": "success"`)
 	})
-	return a
+	if further != nil {
+		further(a)
+	}
 }
 
 // address is where a port of an allocation is on the node.

@@ -119,15 +119,7 @@ func (r *rig) takeDown(t *testing.T) {
 		t.Errorf("the installation has no id: %v", err)
 		return
 	}
-	file := filepath.Join(r.dir, "purge.hcl")
-	var text strings.Builder
-	for k, v := range r.config() {
-		fmt.Fprintf(&text, "%s = %q\n", k, v)
-	}
-	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		t.Error(err)
-	}
-	if out, err := exec.Command(r.binary, "purge", "-plugin-config", file, "-kept", "-yes").CombinedOutput(); err != nil {
+	if out, err := exec.Command(r.binary, "purge", "-plugin-config", r.optionsFile(t), "-kept", "-yes").CombinedOutput(); err != nil {
 		t.Errorf("purge: %v\n%s", err, out)
 	}
 	for _, x := range testenv.Leftovers(t, r.endpoint, "wardyn.instance="+strings.TrimSpace(string(id))) {
@@ -139,6 +131,20 @@ func (r *rig) takeDown(t *testing.T) {
 	if t.Failed() {
 		t.Logf("end of the driver's log:\n%s", r.log.tail(20000))
 	}
+}
+
+// optionsFile holds the installation's options, for the command line.
+func (r *rig) optionsFile(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(r.dir, "options.hcl")
+	var text strings.Builder
+	for k, v := range r.config() {
+		fmt.Fprintf(&text, "%s = %q\n", k, v)
+	}
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Error(err)
+	}
+	return file
 }
 
 // leftOnNode lists mounts, processes and run directories of an installation.

@@ -8,13 +8,14 @@ import (
 
 var purgeCommand = &command{
 	name:    "purge",
-	args:    "[-plugin-config FILE] [-kept] -yes",
+	args:    "[-plugin-config FILE] [-kept] -yes | -dry-run",
 	summary: "remove everything an installation has on this node",
 	text: "Ends every sandbox of the installation and removes its containers, networks and\n" +
 		"run directories, and its output keeper: for taking the driver off a node, after\n" +
 		"the agent has let go of it. Objects of other installations and of others on the\n" +
 		"same engine are not touched. The data dir itself stays, and so does what outlives\n" +
-		"tasks: named workspaces, homes and setup images go only with -kept.",
+		"tasks: named workspaces, homes and setup images go only with -kept. With -dry-run it lists\n" +
+		"what it would remove, and what has the installation's label without being its own.",
 	flags: func(fs *flag.FlagSet) { (&purgeOptions{}).bind(fs) },
 	run: func(ctx context.Context, e Env, c *command, args []string) int {
 		var o purgeOptions
@@ -26,11 +27,18 @@ var purgeCommand = &command{
 		if fs.NArg() > 0 {
 			return e.report(usageError(fmt.Sprintf("purge: unexpected argument %q", fs.Arg(0))))
 		}
-		if !o.yes {
-			return e.report(usageError("purge: it ends every sandbox of this installation; say -yes"))
+		if o.yes == o.dryRun {
+			return e.report(usageError("purge: it ends every sandbox of this installation; say either -yes or -dry-run"))
 		}
 		config, err := loadPluginConfig(o.config)
 		if err != nil {
+			return e.report(err)
+		}
+		if o.dryRun {
+			found, err := e.Purgeable(ctx, config)
+			for _, line := range found {
+				fmt.Fprintln(e.Stdout, line)
+			}
 			return e.report(err)
 		}
 		return e.report(e.Purge(ctx, config, o.kept))
@@ -41,10 +49,12 @@ type purgeOptions struct {
 	config string
 	yes    bool
 	kept   bool
+	dryRun bool
 }
 
 func (o *purgeOptions) bind(fs *flag.FlagSet) {
 	fs.StringVar(&o.config, "plugin-config", "", "the installation's options: a `FILE` with them, or the agent's with the plugin block")
 	fs.BoolVar(&o.kept, "kept", false, "remove named workspaces, homes and setup images as well")
 	fs.BoolVar(&o.yes, "yes", false, "do it")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "list what would be removed, and remove nothing")
 }

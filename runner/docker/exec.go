@@ -33,6 +33,9 @@ func (u *use) forget(ref string) {
 	u.sinks.drop(ref)
 	u.agents.drop(ref)
 	u.groups.drop(ref)
+	if run, err := RunOf(ref); err == nil {
+		u.groups.drop(ProxyName(run))
+	}
 	u.owed.take(ref)
 }
 

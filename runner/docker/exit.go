@@ -42,6 +42,9 @@ func (r *Runner) Exit(ctx context.Context, ref string) (runner.Exit, error) {
 			return runner.Exit{}, err
 		}
 	}
+	if c.State.ExitCode == codeKilled && !c.State.OOMKilled && killedForMemory(c.ID) {
+		c.State.OOMKilled = true
+	}
 	return exitOf(c.State, silent), nil
 }
 

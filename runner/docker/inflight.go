@@ -63,3 +63,11 @@ func (f *inflight) abort(ctx context.Context, run uuid.UUID) error {
 		return fmt.Errorf("run %s is still being created: %w: %w", run, runner.ErrUnavailable, ctx.Err())
 	}
 }
+
+// busy reports whether a run is being created.
+func (f *inflight) busy(run uuid.UUID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, busy := f.m[run]
+	return busy
+}

@@ -11,24 +11,42 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
-var _ runner.UsageReader = (*Runner)(nil)
+var (
+	_ runner.UsageReader        = (*Runner)(nil)
+	_ runner.SidecarUsageReader = (*Runner)(nil)
+)
 
 // Usage samples what the sandbox uses, its sidecar not included. The figures
 // are the kernel's own, read from the sandbox's control groups without asking
 // the engine, which needs a second for an answer; the engine serves where
 // there is no group to be found. ErrPrecondition when nothing runs.
 func (r *Runner) Usage(ctx context.Context, ref string) (runner.Usage, error) {
+	return r.sample(ctx, ref, r.look)
+}
+
+// SidecarUsage samples what the sandbox's sidecar uses, in the same way.
+func (r *Runner) SidecarUsage(ctx context.Context, ref string) (runner.Usage, error) {
+	run, err := RunOf(ref)
+	if err != nil {
+		return runner.Usage{}, err
+	}
+	return r.sample(ctx, ProxyName(run), r.inspectContainer)
+}
+
+// sample reads the use of one container, which look finds when its control
+// groups are not known yet.
+func (r *Runner) sample(ctx context.Context, ref string, look func(context.Context, string) (container.InspectResponse, error)) (runner.Usage, error) {
 	if g, ok := r.use.groups.get(ref); ok {
 		if u, err := readUsage(g); err == nil {
 			return u, nil
 		}
 		r.use.groups.drop(ref) // ended, or another container by now
 	}
-	c, err := r.look(ctx, ref)
+	c, err := look(ctx, ref)
 	switch {
 	case err != nil:
 		return runner.Usage{}, err
-	case !c.State.Running:
+	case c.State == nil || !c.State.Running:
 		return runner.Usage{}, notRunning("usage of", ref, c.State)
 	}
 	g, err := findGroup(c.State.Pid)

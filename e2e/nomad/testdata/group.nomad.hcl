@@ -42,7 +42,7 @@ job "group" {
 
       resources {
         cpu    = 100
-        memory = 64
+        memory = 128
       }
     }
 
@@ -57,7 +57,7 @@ job "group" {
 
       resources {
         cpu    = 100
-        memory = 64
+        memory = 128
       }
     }
   }
