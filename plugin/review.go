@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,6 +34,25 @@ type Draft struct {
 	// CPU is in MHz, memory in MiB; MemoryMax 0 is unset and -1 no limit.
 	CPU, Memory, MemoryMax int64
 	Cores                  string // "0-1"; "" reserves none
+	// Ports are those of its group, Mounts its volume_mount blocks, Devices the
+	// names of devices that it asks for.
+	Ports   []DraftPort
+	Mounts  []DraftMount
+	Devices []string
+}
+
+// DraftPort is a port that a scheduler has yet to place. Static 0 is any, and
+// To 0 the same inside the task.
+type DraftPort struct {
+	Label      string
+	Static, To int
+}
+
+// DraftMount is a mount of a volume of the client's.
+type DraftMount struct {
+	Target      string
+	ReadOnly    bool
+	Propagation string
 }
 
 // NodeView is what is known of the node that a Draft is judged for.
@@ -75,7 +95,7 @@ func ReviewTask(d Draft, h HostConfig, n NodeView) Review {
 		f.add("config", nil, err.Error(), "")
 		return Review{Faults: f.list, Unchecked: o.open}
 	}
-	t := d.taskConfig(n)
+	t := d.taskConfig(n, h)
 	j, values := judgeTask(t, c, h, n.facts())
 	// What could not be decoded was left out, and has been complained of; what
 	// could not be known may well be right.
@@ -100,12 +120,12 @@ func ReviewTask(d Draft, h HostConfig, n NodeView) Review {
 }
 
 // taskConfig is the draft as a client would send it.
-func (d Draft) taskConfig(n NodeView) *driverpb.TaskConfig {
+func (d Draft) taskConfig(n NodeView, h HostConfig) *driverpb.TaskConfig {
 	share := 0.0
 	if n.MHz > 0 {
 		share = min(float64(d.CPU)/float64(n.MHz), 1)
 	}
-	return &driverpb.TaskConfig{
+	t := &driverpb.TaskConfig{
 		Id: "draft/" + d.Name, AllocId: "draft", AllocDir: draftDir,
 		Name: d.Name, TaskGroupName: d.Group, JobName: d.Job, JobId: d.Job, Namespace: d.Namespace,
 		User: d.User, Env: d.Env,
@@ -117,10 +137,39 @@ func (d Draft) taskConfig(n NodeView) *driverpb.TaskConfig {
 			LinuxResources: &driverpb.LinuxResources{CpuShares: d.CPU, PercentTicks: share, CpusetCpus: d.Cores},
 		},
 	}
+	for _, p := range d.Ports {
+		t.Resources.Ports = append(t.Resources.Ports, &driverpb.PortMapping{
+			Label: p.Label, Value: int32(cmp.Or(p.Static, somePort(h.Ports))), To: int32(p.To), HostIp: draftHost,
+		})
+	}
+	for _, m := range d.Mounts {
+		t.Mounts = append(t.Mounts, &driverpb.Mount{TaskPath: m.Target, HostPath: draftVolume, Readonly: m.ReadOnly, PropagationMode: m.Propagation})
+	}
+	for _, name := range d.Devices {
+		t.Devices = append(t.Devices, &driverpb.Device{TaskPath: name})
+	}
+	return t
+}
+
+// somePort stands for a port that a scheduler picks: one of its usual range
+// that the operator opens, else any that is open.
+func somePort(open []portRange) int {
+	const first, last = 20000, 32000
+	some := first
+	for _, r := range open {
+		if from := max(r.first, first); from <= min(r.last, last) {
+			return from
+		}
+		some = r.first
+	}
+	return max(some, 1)
 }
 
 // draftDir stands for the directory of an allocation that does not exist.
 const draftDir = "/alloc-dir"
+
+// draftHost and draftVolume stand for what a client would put there.
+const draftHost, draftVolume = "127.0.0.1", "a volume of the client"
 
 func (n NodeView) facts() facts {
 	return facts{

@@ -106,7 +106,9 @@ func TestSettings(t *testing.T) {
 	task := job.Groups[0].Tasks[0]
 	d := Draft{
 		Job: job.ID, Namespace: job.Namespace, Group: "g", Name: task.Name, User: task.User, Config: task.Config,
-		CPU: 500, Memory: int64(task.Resources.MemoryMB), MemoryMax: int64(task.Resources.MemoryMaxMB),
+		Ports:  []DraftPort{{Label: "http", To: 8080}},
+		Mounts: []DraftMount{{Target: "/srv/data", ReadOnly: true}},
+		CPU:    500, Memory: int64(task.Resources.MemoryMB), MemoryMax: int64(task.Resources.MemoryMaxMB),
 		Env: map[string]string{"A_KEY": "very secret", "NOMAD_ALLOC_ID": "x", "NOMAD_TOKEN": "x", "NOMAD_SECRETS_DIR": "/secrets"},
 	}
 	open := openHost

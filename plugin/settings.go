@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wardyn/nomad-driver-wardyn/driver"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
@@ -26,7 +25,7 @@ const (
 
 // Setting is one thing that holds for a task, and who decided it.
 type Setting struct {
-	Section string `json:"section"` // sandbox, egress, limits, mounts or environment
+	Section string `json:"section"` // sandbox, egress, limits, mounts ...
 	Name    string `json:"name"`
 	Value   string `json:"value"`
 	By      Party  `json:"by"`
@@ -40,6 +39,8 @@ func settings(t *driverpb.TaskConfig, j judged, pl plan, h HostConfig) []Setting
 	s := &settingList{}
 	s.sandbox(j, pl, h)
 	s.egress(j.ask, pl.Spec.Sandbox.ProxyConfig.Policy, h)
+	s.before(pl.Spec)
+	s.ports(j.given)
 	s.limits(j, pl.Spec.Sandbox, h)
 	s.mounts(t, j, pl)
 	s.environment(t, pl.Spec.Env)
@@ -77,6 +78,14 @@ func (s *settingList) sandbox(j judged, pl plan, h HostConfig) {
 		s.add("class", class, ByDefault, "the strongest that works")
 	}
 	s.asked("image", pl.Spec.Image, "not known yet")
+	switch p := j.ask.Pull; {
+	case p.Load != nil:
+		s.add("image comes from", p.Load.String(), ByAuthor, "load")
+	case p.Source.Always:
+		s.add("image comes from", "its registry, each time", ByAuthor, "force_pull")
+	default:
+		s.add("image comes from", "this node, else its registry", ByDefault, "")
+	}
 	switch {
 	case p.Idle:
 		s.add("command", "none: the sandbox idles", ByAuthor, "idle")
@@ -146,6 +155,13 @@ func (s *settingList) credentials(a ask, h HostConfig) {
 		}
 		s.add("inject", fmt.Sprintf("%s: %s from %s", in.Host, in.Header, from), ByAuthor, why)
 	}
+	for _, g := range a.Git {
+		from, why := "secrets/"+g.File, ""
+		if g.Grant != "" {
+			from, why = "the operator's "+g.Grant, "within the plugin's grants"
+		}
+		s.add("git", fmt.Sprintf("%s at %s from %s", g.Repo, g.Host, from), ByAuthor, why)
+	}
 }
 
 func (s *settingList) limits(j judged, box runner.SandboxSpec, h HostConfig) {
@@ -203,81 +219,6 @@ func (s *settingList) memory(g given, r runner.Resources, p *runner.TaskProcess)
 		s.add("memory reservation", fmt.Sprintf("%d MiB", p.MemoryReservationMiB), ByAuthor, "resources.memory")
 	}
 	s.add("swap", "none", ByDefault, "")
-}
-
-// mounts are told by their source in the task's directory, not by the place
-// where that is staged.
-func (s *settingList) mounts(t *driverpb.TaskConfig, j judged, pl plan) {
-	s.section = "mounts"
-	sources, volumes := map[string]string{}, map[string]bool{}
-	for _, b := range pl.Stage {
-		sources[b.Target] = b.Source.String()
-	}
-	for _, m := range j.given.Mounts {
-		volumes[m.Target] = true
-	}
-	for _, m := range pl.Spec.Sandbox.Task.Mounts {
-		value := m.Source
-		if rest, inside := strings.CutPrefix(value, t.GetAllocDir()+"/"); inside {
-			value = rest
-		}
-		by, why := ByDefault, ""
-		switch source, own := sources[m.Target]; {
-		case own:
-			value, by, why = source, ByAuthor, "volumes"
-			if source == defaultWorkspace.String() && m.Target == driver.WorkspacePath {
-				by, why = ByDefault, ""
-			}
-		case m.Volume != "":
-			kind, _, name := driver.KeptName(m.Volume)
-			value, by, why = "kept as "+name, ByAuthor, kind
-		case volumes[m.Target]:
-			by, why = ByAuthor, "volume_mount"
-		case m.Target == "/secrets":
-			by, why = ByAuthor, "mount_secrets"
-		}
-		if m.ReadOnly {
-			value += " (read-only)"
-		}
-		s.add(m.Target, value, by, why)
-	}
-	for _, m := range pl.Spec.Sandbox.Task.Tmpfs {
-		value := fmt.Sprintf("%d MiB of memory", m.SizeMiB)
-		if m.ReadOnly {
-			value = "empty (read-only)"
-		}
-		s.add(m.Target, value, ByDefault, "")
-	}
-}
-
-// environment names the variables and says which are left out.
-func (s *settingList) environment(t *driverpb.TaskConfig, env map[string]string) {
-	s.section = "environment"
-	by := map[Party][]string{}
-	for _, name := range slices.Sorted(maps.Keys(t.GetEnv())) {
-		who := ByAuthor
-		if strings.HasPrefix(name, "NOMAD_") || isToken(name) {
-			who = ByNomad
-		}
-		if _, there := env[name]; !there {
-			s.add("left out", name, ByDefault, leftOut(name))
-			continue
-		}
-		by[who] = append(by[who], name)
-	}
-	for _, who := range []Party{ByAuthor, ByNomad} {
-		if len(by[who]) > 0 {
-			s.add("names", strings.Join(by[who], ", "), who, "")
-		}
-	}
-	s.add("names", "HTTP_PROXY, HTTPS_PROXY, NO_PROXY and their kin", ByDefault, "they win over the job's")
-}
-
-func leftOut(name string) string {
-	if isToken(name) {
-		return "expose_tokens is not set"
-	}
-	return "mount_secrets is not set"
 }
 
 // listed is an argument list, with quotes around what would not read as one word.

@@ -43,7 +43,7 @@ func askNode(ctx context.Context, h plugin.HostConfig) (*cli.Node, error) {
 		Check: func(ctx context.Context, r plugin.Review) (string, error) {
 			present, err := i.CheckSandbox(ctx, s, *r.Sandbox, limits(h))
 			if !present && err == nil {
-				return "the image is not on this host; it would be pulled when the task starts", nil
+				return "the image is not on this host; it would be pulled, or loaded, when the task starts", nil
 			}
 			return "", err
 		},

@@ -166,6 +166,9 @@ func (v *fileVerdict) fault(t jobfile.Task, f plugin.Fault) {
 
 // placeOf is the line of an option, or of the task that lacks it.
 func placeOf(t jobfile.Task, field, value string) jobfile.Pos {
+	if field == "device" {
+		field = "resources.device"
+	}
 	if at, ok := t.Places.Find(field, value); ok {
 		return at
 	}
@@ -191,15 +194,21 @@ func draftOf(job *jobfile.Job, g jobfile.Group, t jobfile.Task) plugin.Draft {
 	if n := t.Resources.Cores; n > 0 {
 		e.Cores = fmt.Sprintf("0-%d", n-1)
 	}
+	var ports []plugin.DraftPort
 	if g.Network != nil {
 		for _, p := range g.Network.Ports {
 			e.Ports = append(e.Ports, taskenv.Port{Label: p.Label, Value: int32(max(p.Static, 1)), To: int32(p.To), HostIP: loopback})
+			ports = append(ports, plugin.DraftPort{Label: p.Label, Static: p.Static, To: max(p.To, 0)})
 		}
 	}
 	d := plugin.Draft{
 		Job: job.ID, Namespace: job.Namespace, Group: g.Name, Name: t.Name, User: t.User,
 		Config: t.Config, Env: taskenv.Build(host.LocalNode().Node, e, taskenv.ImageDirs), Dispatched: job.Dispatched,
-		CPU: e.CPU, Memory: e.MemoryMB, MemoryMax: e.MemoryMaxMB, Cores: e.Cores,
+		CPU: e.CPU, Memory: e.MemoryMB, MemoryMax: e.MemoryMaxMB, Cores: e.Cores, Ports: ports,
+	}
+	d.Devices = t.Places.Labels("resources.device")
+	for _, m := range t.Mounts {
+		d.Mounts = append(d.Mounts, plugin.DraftMount{Target: m.Destination, ReadOnly: m.ReadOnly, Propagation: m.Propagation})
 	}
 	for _, tpl := range t.Templates {
 		d.OpenEnv = d.OpenEnv || tpl.Env

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,5 +144,82 @@ func TestExplain(t *testing.T) {
 	}
 	if code, _, stderr := checkCall(t, askable, "explain", "-plugin-config", "x"); code != exitUsage || !strings.Contains(stderr, "which job file") {
 		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
+// TestValidateShapes: jobs written for the docker driver get the verdict they
+// are to get, before placement and without an engine.
+func TestValidateShapes(t *testing.T) {
+	for shape, want := range map[string][]string{
+		"01-web-template-bind":     nil,
+		"03-api-drain-canary":      {"89 network_mode"},
+		"04-dispatch-batch":        nil,
+		"05-periodic-batch":        {"27 volumes"},
+		"07-hcl-spelling-matrix":   {"85 port_map"},
+		"08-devices-caps":          {"22 privileged", "24 devices", "35 cap_add", "35 cap_add", "37 security_opt"},
+		"12-database-script-check": nil,
+		"13-workload-identity":     nil,
+		"15-init-script-lifecycle": nil,
+	} {
+		v, err := judge{}.file(t.Context(), filepath.Join("..", "jobfile", "testdata", "shapes", shape+".nomad.hcl"))
+		if err != nil {
+			t.Errorf("%s: %v", shape, err)
+			continue
+		}
+		var got []string
+		for _, f := range v.Faults {
+			got = append(got, fmt.Sprint(f.Line, " ", f.Field))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v", shape, v.Faults)
+		}
+	}
+}
+
+// TestValidateKnowsWhatTheJobGetsFromNomad: ports of the group, volumes and
+// devices are judged with the task that uses them.
+func TestValidateKnowsWhatTheJobGetsFromNomad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "job.nomad.hcl")
+	text := `job "j" {
+  group "g" {
+    network {
+      port "http" { to = 80 }
+    }
+    task "t" {
+      driver = "wardyn"
+      config {
+        image = "a"
+        ports = ["http", "https"]
+      }
+      volume_mount {
+        volume           = "data"
+        destination      = "/proc/x"
+      }
+      volume_mount {
+        volume           = "data"
+        destination      = "/data"
+        propagation_mode = "bidirectional"
+      }
+      resources {
+        device "nvidia/gpu" {}
+      }
+    }
+  }
+}
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v, err := judge{}.file(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range v.Faults {
+		got = append(got, fmt.Sprint(f.Line, " ", f.Field))
+	}
+	want := []string{"10 ports", "12 volume_mount", "19 volume_mount.propagation_mode", "22 device"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v", v.Faults)
 	}
 }

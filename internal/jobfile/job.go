@@ -70,8 +70,17 @@ type Task struct {
 	Leader      bool       `json:",omitempty"`
 	Pos         Pos        `json:"-"`
 	Places      Places     `json:"-"`
+	// Mounts are its volume_mount blocks; see Options.Cluster.
+	Mounts []VolumeMount `json:"-"`
 	// Unread are options of config whose value could not be worked out here.
 	Unread []string `json:"-"`
+}
+
+// VolumeMount mounts a volume of the client's into a task.
+type VolumeMount struct {
+	Destination string
+	ReadOnly    bool
+	Propagation string // "" is private
 }
 
 // Template is a file rendered into the task's directory.

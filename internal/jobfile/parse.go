@@ -108,9 +108,7 @@ func (p *parser) job(b *hclsyntax.Block) *Job {
 	s.read("namespace", &j.Namespace)
 	s.oneOf("type", &j.Type, "service", "batch", "system", "sysbatch")
 	j.Meta = s.pairs("meta", nil)
-	for _, inner := range b.Body.Blocks {
-		j.Dispatched = j.Dispatched || inner.Type == "parameterized"
-	}
+	j.Dispatched = len(s.blocks["parameterized"]) > 0
 	seen := map[string]*hclsyntax.Block{}
 	for _, gb := range s.blocks["group"] {
 		if g, ok := p.group(gb, j); ok && p.unique(gb, seen) {

@@ -1,6 +1,7 @@
 package jobfile
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -16,6 +17,7 @@ type Places map[string]Place
 type Place struct {
 	Pos      Pos
 	elements map[string]Pos // by the element's text
+	label    bool           // it is the label of a block
 }
 
 // Find is the line of an option, or of the element with that value in it. A
@@ -33,6 +35,19 @@ func (pl Places) Find(field, value string) (Pos, bool) {
 		}
 	}
 	return Pos{}, false
+}
+
+// Labels are those of the blocks of one name, in order.
+func (pl Places) Labels(block string) []string {
+	var out []string
+	for name := range pl {
+		label, ok := strings.CutPrefix(name, block+".")
+		if ok && pl[name].label {
+			out = append(out, label)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func parent(name string) (string, bool) {
@@ -66,7 +81,7 @@ func (pl Places) block(p *parser, name string, b *hclsyntax.Block) {
 	}
 	for _, label := range b.Labels {
 		name += "." + label
-		pl[name] = Place{Pos: posOf(b.DefRange())}
+		pl[name] = Place{Pos: posOf(b.DefRange()), label: true}
 	}
 	pl.body(p, name+".", b.Body)
 }

@@ -139,6 +139,10 @@ var resourceRules = table{
 	},
 }
 
+var volumeMountRules = table{attrs: map[string]rule{
+	"volume": {verdict: skip}, "destination": {}, "read_only": {}, "propagation_mode": {}, "selinux_label": {verdict: skip},
+}}
+
 var logRules = table{
 	attrs:  map[string]rule{"max_files": {}, "max_file_size": {}, "disabled": {}, "enabled": {}},
 	blocks: map[string]rule{},

@@ -60,7 +60,7 @@ func (s section) judge(name string, at hcl.Range, r rule, known bool, t table) b
 	case r.verdict == ignored:
 		s.p.note(at, "%s: %s has no effect here: %s", s.where, name, r.why)
 	}
-	return known && r.verdict == use
+	return known && (r.verdict == use || r.verdict == refused && s.p.cluster)
 }
 
 // read evaluates an attribute into a Go value. It tells whether there was one;

@@ -18,6 +18,9 @@ job "j" {
         volumes         = ["local/conf:/etc/conf:ro", "alloc/data:/data"]
         mount_secrets   = true
         labels          = { team = "web" }
+        ports           = ["http"]
+        tmpfs           = ["/scratch:size=32m"]
+        force_pull      = true
         ulimit          = { nofile = "1024:2048" }
         sysctl          = { "net.ipv4.tcp_fin_timeout" = "20" }
 
@@ -25,6 +28,19 @@ job "j" {
           allow   = ["api.example.com", "files.example.org:443"]
           deny    = ["bad.example.com"]
           methods = ["get", "connect"]
+        }
+
+        workspace {
+          volume = "alice"
+        }
+
+        home {
+          volume = "alice"
+          path   = "/home/agent"
+        }
+
+        init {
+          script = "echo ready"
         }
       }
 
