@@ -39,7 +39,6 @@ var declined = map[string]refusal{
 
 	// Mounts in other words.
 	"volume_driver": {"volume drivers of the engine reach the host's file system", "use a host volume with volume_mount"},
-	"storage_opt":   {"storage options are the operator's", "remove the block"},
 
 	// The rest of what other drivers take.
 	"cpu_cfs_period":            {"the period is the driver's", "remove the line"},

@@ -49,6 +49,7 @@ type HostConfig struct {
 	Images          ImageRules
 	Volumes         VolumeRules
 	Limits          LimitRules
+	Disk            DiskRules
 	Slots           int // 0 is the size of the subnet pool
 	PoolSize        int // slots kept warm
 	// Ports are the host's ports that tasks may have; nil is every port that
@@ -122,6 +123,7 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 	h.Volumes = volumeRules(f, c.Volumes)
 	h.PoolSize = poolSize(f, c.PoolConfig, h)
 	h.Limits = limitRules(f, c.LimitHostConfig)
+	h.Disk = diskRules(f, c.DiskHostConfig)
 	sortFaults(f)
 	return h, f
 }

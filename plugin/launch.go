@@ -181,6 +181,7 @@ func (p *Plugin) watchNew(b *Backend, t *task, pl plan) {
 	go p.carry(b, t)
 	go p.watch(b, t)
 	go p.keepSidecar(b, t)
+	go p.keepDisk(b, t, diskEvery)
 	p.taskLog(t).Info("task started", "class", t.state.Class, "image", t.state.Image)
 	p.events.emit(t.config, fmt.Sprintf("Sandbox %s started under %s", t.state.Ref, t.state.Class),
 		"sandbox", t.state.Ref, "class", string(t.state.Class))
@@ -194,6 +195,7 @@ func stateOf(pl plan, ref string) state {
 	policy := pl.Spec.Sandbox.ProxyConfig.Policy
 	return state{
 		Stages:  stageNames(pl.Spec),
+		DiskMiB: pl.Spec.Sandbox.Resources.DiskMiB,
 		Version: stateVersion, Run: pl.Run, Ref: ref, Session: pl.Spec.SessionID,
 		Class: pl.Spec.Sandbox.ConfinementClass, Image: pl.Spec.Image, TTY: pl.Spec.Sandbox.Task.TTY,
 		Started: time.Now().UTC(), Allow: policy.AllowedDomains, Deny: policy.DeniedDomains,

@@ -31,6 +31,7 @@ type Config struct {
 	MountHostConfig    `codec:",squash"`
 	PoolConfig         `codec:",squash"`
 	LimitHostConfig    `codec:",squash"`
+	DiskHostConfig     `codec:",squash"`
 }
 
 // ConfinementConfig is the plugin's confinement block.
@@ -73,6 +74,7 @@ func configSpec() *hclspec.Spec {
 	addMountHost(s)
 	addPoolConfig(s)
 	addLimitHost(s)
+	addDiskHost(s)
 	return hclspec.Object(s)
 }
 

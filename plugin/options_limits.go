@@ -125,11 +125,12 @@ type LimitTaskConfig struct {
 	Logging         any      `codec:"logging"`
 	Healthchecks    any      `codec:"healthchecks"`
 	NetworkMode     string   `codec:"network_mode"`
+	StorageOpt      any      `codec:"storage_opt"`
 }
 
 // addLimitTask adds the schema of LimitTaskConfig.
 func addLimitTask(s map[string]*hclspec.Spec) {
-	for _, name := range []string{"devices", "security_opt", "logging", "healthchecks"} {
+	for _, name := range []string{"devices", "security_opt", "logging", "healthchecks", "storage_opt"} {
 		s[name] = hclspec.Attr(name, hclspec.Any)
 	}
 	for _, name := range []string{"apparmor_profile", "cpuset_cpus", "network_mode"} {
@@ -149,12 +150,14 @@ type limitAsk struct {
 	OOMScoreAdj int64
 	Log         runner.LogRotation
 	NoNetwork   bool
+	DiskMiB     int64 // 0 is not limited
 }
 
 // readMore reads devices, groups, profiles and the limits that other drivers
 // have under these names.
 func (a *ask) readMore(c TaskConfig, h HostConfig, f *faults) {
 	a.readDevices(c.Devices, h.Limits, f)
+	a.readDisk(c.StorageOpt, h.Disk, f)
 	for _, g := range c.GroupAdd {
 		id, err := strconv.ParseInt(g, 10, 64)
 		switch {

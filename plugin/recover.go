@@ -22,6 +22,7 @@ func (p *Plugin) adopt(b *Backend, tc *driverpb.TaskConfig, s state) {
 		p.carry(b, t)
 	}()
 	go p.watch(b, t)
+	go p.keepDisk(b, t, diskEvery)
 }
 
 // serveAgain gives a recovered task's sidecar its control plane back.

@@ -141,6 +141,7 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 					CPUMillis: cpuCap(a, g, h, fx),
 					MemoryMiB: memoryCap(g, fx),
 					PidsLimit: pidsCap(a, h),
+					DiskMiB:   a.DiskMiB,
 				},
 				Labels:      labels(t, a, h),
 				Interactive: a.Idle,

@@ -49,6 +49,11 @@ type SidecarUsageReader interface {
 	SidecarUsage(ctx context.Context, ref string) (Usage, error)
 }
 
+// DiskReader measures what a sandbox has written over its image, in bytes.
+type DiskReader interface {
+	DiskUsage(ctx context.Context, ref string) (int64, error)
+}
+
 // ExitReader tells more about a main process that has exited than its code.
 type ExitReader interface {
 	Exit(ctx context.Context, ref string) (Exit, error)

@@ -27,6 +27,7 @@ type api interface {
 	ContainerKill(ctx context.Context, id, signal string) error
 	ContainerRemove(ctx context.Context, id string, o container.RemoveOptions) error
 	ContainerInspect(ctx context.Context, id string) (container.InspectResponse, error)
+	ContainerInspectWithRaw(ctx context.Context, id string, size bool) (container.InspectResponse, []byte, error)
 	ContainerList(ctx context.Context, o container.ListOptions) ([]container.Summary, error)
 	ContainerWait(ctx context.Context, id string, c container.WaitCondition) (<-chan container.WaitResponse, <-chan error)
 	ContainerAttach(ctx context.Context, id string, o container.AttachOptions) (types.HijackedResponse, error)

@@ -1,0 +1,118 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+const (
+	// diskEvery is how often a task with a limit is measured.
+	diskEvery = 30 * time.Second
+	// diskAgain is how often an event says that it is still over it.
+	diskAgain = 10 * time.Minute
+	// diskTimeout bounds one measurement: a tree can have any number of files.
+	diskTimeout = 25 * time.Second
+)
+
+// keepDisk measures what a task has on the node's disks for as long as it
+// lives: over its limit that is an event, over a fifth more it is ended, unless
+// the operator only wants to know.
+func (p *Plugin) keepDisk(b *Backend, t *task, every time.Duration) {
+	limit := t.state.DiskMiB
+	reader, ok := b.Runner.(runner.DiskReader)
+	if limit <= 0 || !ok {
+		return
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var told time.Time
+	for {
+		select {
+		case <-tick.C:
+		case <-t.done:
+			return
+		case <-t.ctx.Done():
+			return
+		}
+		used, err := diskUse(t.ctx, reader, t)
+		if err != nil {
+			p.taskLog(t).Debug("disk use could not be measured", "error", err)
+			continue
+		}
+		if used <= limit {
+			continue
+		}
+		host, _ := p.options()
+		text := fmt.Sprintf("The task has %d MiB on disk, and its limit is %d MiB", used, limit)
+		if used > limit+limit/5 && !host.Disk.WarnOnly {
+			p.endForDisk(b, t, text)
+			return
+		}
+		if time.Since(told) >= diskAgain {
+			told = time.Now()
+			if !host.Disk.WarnOnly {
+				text += fmt.Sprintf("; it is ended above %d MiB", limit+limit/5)
+			}
+			p.events.emit(t.config, text, "disk_mib", fmt.Sprint(used))
+		}
+	}
+}
+
+// endForDisk ends a task that fills the disk.
+func (p *Plugin) endForDisk(b *Backend, t *task, text string) {
+	why := text + " (storage_opt.size, plugin options max_disk and disk_enforce)"
+	t.blame(why)
+	p.events.emit(t.config, "Sandbox stopped: "+why)
+	ctx, cancel := context.WithTimeout(t.ctx, askTimeout)
+	defer cancel()
+	if err := stopProcess(ctx, b.Runner, t.state.Ref, "SIGKILL", 0); err != nil {
+		p.taskLog(t).Error("a task over its disk limit could not be ended", "error", err)
+	}
+}
+
+// diskUse is what a task has on disk, in MiB: what its sandbox wrote over the
+// image, its own folder and the allocation's data.
+func diskUse(ctx context.Context, r runner.DiskReader, t *task) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, diskTimeout)
+	defer cancel()
+	total, err := r.DiskUsage(ctx, t.state.Ref)
+	if err != nil {
+		return 0, err
+	}
+	d := taskpath.Dirs{Alloc: t.config.GetAllocDir(), Name: t.config.GetName()}
+	for _, dir := range []string{d.Local(), filepath.Join(d.Shared(), "data")} {
+		n, err := treeSize(ctx, dir)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total >> 20, nil
+}
+
+// treeSize adds up the blocks of a folder's files, through no link. What
+// vanishes meanwhile counts nothing.
+func treeSize(ctx context.Context, dir string) (total int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return nil // gone, or closed to everyone
+		}
+		if fi, err := e.Info(); err == nil {
+			if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+				total += st.Blocks * 512
+			}
+		}
+		return nil
+	})
+	return total, err
+}

@@ -1,0 +1,22 @@
+package docker
+
+import "testing"
+
+// K37: what a sandbox writes is measured, under both runtimes.
+func TestK37DiskUsage(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, rt string) {
+		w := newWorld(t)
+		w.assumeWorks(t, classFor(rt), rt)
+		spec := specFor(t, rt)
+		spec.Task.User = ""
+		spec.Task.Argv = sh("dd if=/dev/zero of=/root/big bs=1M count=8 2>/dev/null; sync; exec sleep 98765")
+		ref := w.startedSandbox(t, spec)
+		waitFor(t, "the file to be measured", func() bool {
+			n, err := w.DiskUsage(t.Context(), ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n >= 8*mib && n < 64*mib
+		})
+	})
+}
