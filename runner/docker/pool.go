@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,6 +32,8 @@ type pool struct {
 	wake   chan struct{}
 	cancel context.CancelFunc
 	done   chan struct{}
+	// keeping: this process looks after the slots, those of ended runs too.
+	keeping atomic.Bool
 }
 
 // KeepPool fills the pool from now on, until Close. What an earlier process
@@ -49,8 +52,8 @@ func (r *Runner) KeepPool() {
 	})
 }
 
-// taken tells the filler that a slot is gone.
-func (p *pool) taken() {
+// changed tells the filler that a slot was taken or left.
+func (p *pool) changed() {
 	select {
 	case p.wake <- struct{}{}: // a nil channel takes nothing
 	default:
@@ -81,6 +84,8 @@ func (r *Runner) keepPool(ctx context.Context) {
 		}
 	}
 	pause.reset()
+	r.pool.keeping.Store(true)
+	defer r.pool.keeping.Store(false)
 	for {
 		err := r.tendPool(ctx)
 		if ctx.Err() != nil {
@@ -106,7 +111,7 @@ func (r *Runner) keepPool(ctx context.Context) {
 	}
 }
 
-// awaitQuiet returns when no slot has been taken for a moment.
+// awaitQuiet returns when no slot has been taken or left for a moment.
 func (r *Runner) awaitQuiet(ctx context.Context) {
 	patience := time.After(poolPatience)
 	for {

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -286,6 +287,24 @@ func TestK17KeepPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the pool is full again", warm(2))
+	ended := fakeSpec()
+	if _, err := w.Launch(t.Context(), ended); err != nil {
+		t.Fatal(err)
+	}
+	given, ok, err := w.slots().of(ended.RunID)
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if err := w.KillSandbox(t.Context(), AgentName(ended.RunID)); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.dir.LoadRecord(ended.RunID); !errors.Is(err, fs.ErrNotExist) || w.engine.find(AgentName(ended.RunID)) != nil {
+		t.Errorf("something of the run is left: %v", err)
+	}
+	until(t, "the slot of the ended run is gone", func() bool {
+		return w.slotCount(t)[slotWarm] == 2 && w.slotCount(t)[slotOld] == 0 && !slices.ContainsFunc(w.engine.labelled(),
+			func(s string) bool { return strings.Contains(s, given.ID.String()) })
+	})
 	w.pool.stop()
 	if n := w.slotCount(t); n[slotWarm] != 2 || n[slotGiven] != 1 {
 		t.Errorf("after the end: %v", n)

@@ -43,7 +43,7 @@ func (r *Runner) takeSlot(ctx context.Context, run uuid.UUID) (*slot, error) {
 		if !ok {
 			continue // another start was faster
 		}
-		r.pool.taken()
+		r.pool.changed()
 		s, err := r.slots().load(given)
 		if err == nil {
 			err = r.slotAlive(ctx, s)

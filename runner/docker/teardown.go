@@ -65,6 +65,13 @@ func (r *Runner) end(ctx context.Context, ref string, stop func(context.Context,
 // nothing that is not ours, and forgets the run only when all of it is gone.
 func (r *Runner) teardown(ctx context.Context, run uuid.UUID) error {
 	r.use.forget(AgentName(run))
+	e, pooled, err := r.slots().of(run)
+	if err != nil {
+		return err
+	}
+	if pooled && r.pool.keeping.Load() {
+		return unwind(ctx, r.leaveSlot(run, e))
+	}
 	return unwind(ctx, r.steps(run).all())
 }
 
