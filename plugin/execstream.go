@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -173,24 +172,6 @@ func drainExec(out *replies, s *runner.ExecSession) error {
 		return callError(fmt.Errorf("exec: %w", err))
 	}
 	return out.exit(code)
-}
-
-// pass copies one stream and says when it is over. Only a failure to send is an
-// error; the process is ended then, and with it the other stream.
-func pass(to *replyStream, from io.Reader, s *runner.ExecSession) error {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buf)
-		if n > 0 {
-			if _, werr := to.Write(buf[:n]); werr != nil {
-				s.Close()
-				return werr
-			}
-		}
-		if err != nil {
-			return to.Close()
-		}
-	}
 }
 
 // replies sends to one client: one message at a time, one thing in each.
