@@ -413,14 +413,31 @@ func TestForeignSandboxesAreNotSessions(t *testing.T) {
 	}
 }
 
-func TestSnapshotIsNotInThisVersion(t *testing.T) {
-	d, _ := docker(driver.DockerOpts{Image: "i"})
+func TestD36SnapshotIsTheEnginesCommit(t *testing.T) {
+	d, e := docker(driver.DockerOpts{Image: "i"})
 	h, err := d.Create(t.Context(), driver.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := d.Snapshot(t.Context(), h.ID, "", nil); !errors.Is(err, runner.ErrUnsupported) {
-		t.Errorf("%+v, %v; want ErrUnsupported", s, err)
+	if s, err := d.Snapshot(t.Context(), h.ID, "rainier-env:e-1", nil); err != nil || s.Ref != "rainier-env:e-1" {
+		t.Errorf("D37: %+v, %v", s, err)
+	}
+	for _, err := range []error{
+		func() error { _, err := d.Snapshot(t.Context(), "never", "x", nil); return err }(),
+		func() error { _, err := d.Snapshot(t.Context(), h.ID, "x", []string{"A=B"}); return err }(),
+	} {
+		if err == nil {
+			t.Error("accepted")
+		}
+	}
+	n := 0
+	for _, c := range e.Calls() {
+		if c.Op == "Commit" {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d commits, want the one that was right", n)
 	}
 }
 

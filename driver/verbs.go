@@ -89,10 +89,26 @@ func (d *Docker) Resume(ctx context.Context, id string) error {
 	return nil
 }
 
-// Snapshot is not in this version: an image of a container keeps the values
-// of its environment in more places than the one that can be blanked.
-func (d *Docker) Snapshot(_ context.Context, id, _ string, _ []string) (Snapshot, error) {
-	return Snapshot{}, fmt.Errorf("session %q: Snapshot: %w in this version", id, runner.ErrUnsupported)
+// Snapshot commits a session's file system; see Driver. A minted ref is
+// unique for each call, also across processes.
+func (d *Docker) Snapshot(ctx context.Context, id, ref string, stripEnv []string) (Snapshot, error) {
+	if err := checkStrip(stripEnv); err != nil {
+		return Snapshot{}, fmt.Errorf("session %q: %w", id, err)
+	}
+	l, found, err := d.find(ctx, id)
+	switch {
+	case err != nil:
+		return Snapshot{}, err
+	case !found:
+		return Snapshot{}, noSession(id)
+	}
+	if ref == "" {
+		ref = mintedRef(l.Labels[runLabel])
+	}
+	if _, err := d.engine.Commit(ctx, id, ref, stripEnv); err != nil {
+		return Snapshot{}, fmt.Errorf("snapshot session %q: %w", id, err)
+	}
+	return Snapshot{Ref: ref}, nil
 }
 
 // Prepull fetches an image ahead of need.

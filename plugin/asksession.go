@@ -227,6 +227,20 @@ func (a *ask) checkKept(t *driverpb.TaskConfig, f *faults) {
 	}
 }
 
+// isSnapshot reports whether an image's name is a snapshot's; whether the job
+// may use it is judged where its namespace is known.
+func isSnapshot(name string) bool {
+	return strings.Count(name, "/") == 2 && strings.HasPrefix(name, "wardyn-snap/")
+}
+
+// checkSnapshot lets a job start from snapshots of its own namespace.
+func checkSnapshot(t *driverpb.TaskConfig, a ask, f *faults) {
+	own := driver.NamedSnapshot(t.GetNamespace(), "")
+	if isSnapshot(a.Image) && (t.GetNamespace() == "" || !strings.HasPrefix(a.Image, own)) {
+		f.add("image", a.Image, "it is a snapshot of another namespace", "the job's own begin with "+own)
+	}
+}
+
 // giveWay drops the default workspace where a volume_mount takes its place.
 func (a *ask) giveWay(mounts []*driverpb.Mount) {
 	if slices.ContainsFunc(mounts, func(m *driverpb.Mount) bool { return overlaps(m.GetTaskPath(), driver.WorkspacePath) }) {

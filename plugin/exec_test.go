@@ -365,7 +365,13 @@ func TestD8Verbs(t *testing.T) {
 		{"pending -json", 0, []string{"[]"}, ""},
 		{"approve abcd", 1, nil, "decided on the node, with nomad-driver-wardyn ctl"},
 		{"deny", 2, nil, "want one approval"},
-		{"suspend", 1, nil, "SIGSTOP"},
+		{"suspend", 0, []string{"suspended"}, ""},
+		{"status", 0, []string{"suspended"}, ""},
+		{"snapshot", 2, nil, "snapshot NAME"},
+		{"snapshot Up/Down", 2, nil, "snapshot NAME"},
+		{"snapshot mine", 0, []string{"wardyn-snap/default/mine"}, ""},
+		{"resume", 0, []string{"running"}, ""},
+		{"recording", 1, nil, "no recordings"},
 	} {
 		out, errs, code := b.ask(tc.ID, strings.Fields(c.words)...)
 		if code != c.code || !strings.Contains(errs, c.stderr) || c.stderr == "" && errs != "" {

@@ -26,7 +26,8 @@ func (p *Plugin) ExecTaskStreaming(stream driverpb.Driver_ExecTaskStreamingServe
 		return status.Error(codes.InvalidArgument, "the first message of an exec must name the command")
 	}
 	t, ok := p.tasks.get(TaskID(setup.GetTaskId()))
-	if ok && setup.GetCommand()[0] == verbCommand {
+	shell := asksShell(setup.GetCommand())
+	if ok && setup.GetCommand()[0] == verbCommand && !shell {
 		return p.answerVerb(&replies{stream: stream}, t, setup.GetCommand()[1:])
 	}
 	t, b, err := p.living(setup.GetTaskId())
@@ -36,6 +37,12 @@ func (p *Plugin) ExecTaskStreaming(stream driverpb.Driver_ExecTaskStreamingServe
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	spec := runner.ExecSpec{Argv: setup.GetCommand(), TTY: setup.GetTty()}
+	if shell {
+		if !spec.TTY {
+			return callError(fmt.Errorf("wardyn shell needs a terminal; run nomad alloc exec -i -t: %w", runner.ErrInvalid))
+		}
+		spec = runner.Shell(runner.AttachOptions{})
+	}
 	in := receive(stream)
 	held := []*driverpb.ExecTaskStreamingRequest{first}
 	if spec.TTY {
@@ -55,6 +62,12 @@ func (p *Plugin) ExecTaskStreaming(stream driverpb.Driver_ExecTaskStreamingServe
 	defer context.AfterFunc(ctx, func() { session.Close() })()
 	go feed(held, in, session, cancel)
 	return drainExec(&replies{stream: stream}, session)
+}
+
+// asksShell reports whether a command is the verb that opens a shell: the one
+// verb that is a process in the sandbox.
+func asksShell(argv []string) bool {
+	return len(argv) == 2 && argv[0] == verbCommand && (argv[1] == "shell" || argv[1] == "attach")
 }
 
 // sizeGrace is how long a program on a terminal waits for the terminal's size.

@@ -264,7 +264,7 @@ func readImageName(image string, f *faults) reference.Named {
 		return nil
 	}
 	first, _, _ := strings.Cut(reference.FamiliarName(named), "/")
-	if slices.Contains(reservedImages, first) {
+	if slices.Contains(reservedImages, first) && !isSnapshot(image) {
 		f.add(field, image, "the name belongs to the driver", "use an image of your own")
 		return nil
 	}

@@ -84,6 +84,7 @@ func judgeTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (ju
 	admitCredentials(t.GetNamespace(), t.GetJobId(), a, h, f)
 	a.giveWay(t.GetMounts())
 	a.checkKept(t, f)
+	checkSnapshot(t, a, f)
 	a.Init.load(fx.Read, f)
 	g := readGiven(t, a, h, f)
 	class := chooseClass(a.Class, h, fx, f)

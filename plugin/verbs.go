@@ -45,8 +45,7 @@ type verbCall struct {
 
 // later are verbs that this version does not have, with the reason.
 var later = map[string]string{
-	"suspend": "use nomad alloc signal -s SIGSTOP", "resume": "use nomad alloc signal -s SIGCONT",
-	"snapshot": "this version makes no snapshots", "recording": "this version makes no recordings",
+	"recording": "this version makes no recordings",
 }
 
 func verbs() []verb {
@@ -58,6 +57,10 @@ func verbs() []verb {
 		{"approve", "ID [-for 1h]", "let a first use pass; -scope session or attempt, -note TEXT", approve},
 		{"deny", "ID", "refuse it for the session", deny},
 		{"revoke", "ID", "take an approval back; what it let through is cut", deny},
+		{"shell", "", "an interactive shell, with -i -t; the same one again where the image has tmux", openShell},
+		{"suspend", "", "freeze every process of the sandbox", suspend},
+		{"resume", "", "let them go on", resume},
+		{"snapshot", "NAME", "make an image of the sandbox's files, for jobs to name", snapshot},
 		{"help", "", "this text", showHelp},
 	}
 }

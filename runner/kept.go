@@ -13,3 +13,14 @@ type Volume struct {
 	// Users are the sandboxes that have it mounted, running or not.
 	Users []string
 }
+
+// Image is an image that a sandbox was made into, as a substrate lists it.
+type Image struct {
+	Ref, ID string
+	Labels  map[string]string
+	Created time.Time
+	// Bytes is what it takes beyond the image it was made from.
+	Bytes int64
+	// Users are the sandboxes made from it, running or not.
+	Users []string
+}

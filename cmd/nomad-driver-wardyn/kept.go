@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/wardyn/nomad-driver-wardyn/driver"
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli"
@@ -39,7 +40,10 @@ func openKept(config map[string]any) (cli.Kept, error) {
 
 func (k kept) Close() error { return k.runner.Close() }
 
-func (k kept) List(ctx context.Context, _ cli.KeptKind) ([]cli.KeptItem, error) {
+func (k kept) List(ctx context.Context, kind cli.KeptKind) ([]cli.KeptItem, error) {
+	if kind == cli.KeptImages {
+		return k.images(ctx)
+	}
 	vols, err := k.runner.ListVolumes(ctx)
 	if err != nil {
 		return nil, err
@@ -60,7 +64,27 @@ func (k kept) Export(ctx context.Context, id string, w io.Writer) error {
 	return k.runner.ExportVolume(ctx, id, w)
 }
 
-func (k kept) Remove(ctx context.Context, _ cli.KeptKind, id string) error {
+func (k kept) images(ctx context.Context) ([]cli.KeptItem, error) {
+	all, err := k.runner.ListOwnImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []cli.KeptItem
+	for _, i := range all {
+		it := cli.KeptItem{ID: i.Ref, Kind: "setup", Namespace: i.Labels[driver.NamespaceLabel], Bytes: i.Bytes, Created: i.Created, Users: i.Users}
+		_, it.Name, _ = strings.Cut(i.Ref, ":")
+		if rest, ok := strings.CutPrefix(i.Ref, driver.NamedSnapshot(it.Namespace, "")); ok {
+			it.Kind, it.Name = "snapshot", rest
+		}
+		out = append(out, it)
+	}
+	return out, nil
+}
+
+func (k kept) Remove(ctx context.Context, kind cli.KeptKind, id string) error {
+	if kind == cli.KeptImages {
+		return k.runner.RemoveOwnImage(ctx, id)
+	}
 	return k.runner.RemoveVolume(ctx, id)
 }
 
@@ -70,6 +94,11 @@ func (p *parts) removeKept(ctx context.Context) error {
 	errs := []error{err}
 	for _, v := range vols {
 		errs = append(errs, p.runner.RemoveVolume(ctx, v.Name))
+	}
+	images, err := p.runner.ListOwnImages(ctx)
+	errs = append(errs, err)
+	for _, i := range images {
+		errs = append(errs, p.runner.RemoveOwnImage(ctx, i.Ref))
 	}
 	return errors.Join(errs...)
 }

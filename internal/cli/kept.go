@@ -219,3 +219,9 @@ var workspacesCommand = keptCommand("workspaces", "[-plugin-config FILE] [list [
 		"nothing else. A NAME is NAMESPACE/NAME as list shows it, or the id. One that is in\n"+
 		"use is not removed. export writes a tar archive, of a workspace in use as far as\n"+
 		"its files hold still.", KeptVolumes)
+
+var imagesCommand = keptCommand("images", "[-plugin-config FILE] [list [-json] | remove NAME...]",
+	"list and remove the images that tasks leave",
+	"Snapshots and the images that setup scripts made outlive the tasks they come from. A\n"+
+		"NAME is NAMESPACE/NAME as list shows it, or the id. One that is in use is not\n"+
+		"removed. The size is what an image takes beyond the one it was made from.", KeptImages)

@@ -8,26 +8,10 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
-// attachScript opens a shell: in the sandbox's one tmux session where the
-// image has tmux, so that who comes back finds the terminal as it was, else as
-// a shell of its own.
-const attachScript = `shell=sh
-command -v bash >/dev/null 2>&1 && shell=bash
-if command -v tmux >/dev/null 2>&1; then
-  exec tmux new-session -A -s wardyn "$shell"
-fi
-exec "$shell" -i`
-
-// attachEnv: in another locale tmux replaces what it takes for undrawable.
-var attachEnv = []string{defaultTerm, "LANG=C.UTF-8", "LC_ALL=C.UTF-8"}
-
 // Attach opens a shell in a running sandbox. Closing the session ends that
 // shell (inside tmux: its view of it) and nothing else.
 func (r *Runner) Attach(ctx context.Context, ref string, opts runner.AttachOptions) (runner.Session, error) {
-	p, err := r.startExec(ctx, ctx, ref, runner.ExecSpec{
-		Argv: []string{"/bin/sh", "-c", attachScript},
-		Env:  attachEnv, TTY: true, Cols: opts.Cols, Rows: opts.Rows,
-	})
+	p, err := r.startExec(ctx, ctx, ref, runner.Shell(opts))
 	if err != nil {
 		return nil, err
 	}

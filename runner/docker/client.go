@@ -54,6 +54,7 @@ type api interface {
 
 	DistributionInspect(ctx context.Context, ref, encodedAuth string) (registry.DistributionInspect, error)
 	ImageInspect(ctx context.Context, ref string, o ...client.ImageInspectOption) (image.InspectResponse, error)
+	ImageList(ctx context.Context, o image.ListOptions) ([]image.Summary, error)
 	ImageLoad(ctx context.Context, r io.Reader, o ...client.ImageLoadOption) (image.LoadResponse, error)
 	ImagePull(ctx context.Context, ref string, o image.PullOptions) (io.ReadCloser, error)
 	ImageRemove(ctx context.Context, ref string, o image.RemoveOptions) ([]image.DeleteResponse, error)

@@ -2,12 +2,113 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
-// Commit would make an image of a sandbox's file system.
-func (r *Runner) Commit(_ context.Context, ref, _ string, _ []string) (string, error) {
-	return "", fmt.Errorf("snapshot of %s: snapshots are not part of this version: %w", ref, runner.ErrUnsupported)
+// commitTimeout bounds the writing of a layer, which can be large.
+const commitTimeout = 10 * time.Minute
+
+// Commit makes an image of a sandbox's file system under exactly this tag.
+//
+// The image's configuration is the base image's and nothing of the sandbox's,
+// which an engine would keep in several places: each variable of blankEnv is
+// there and empty, and no value of the sandbox's environment is anywhere in
+// the image's metadata. Volumes, other mounts and /tmp, which is in memory, are
+// no part of it.
+func (r *Runner) Commit(ctx context.Context, ref, tag string, blankEnv []string) (string, error) {
+	c, err := r.look(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	tag = untagged(tag)
+	if !ownImage(tag) {
+		return "", fmt.Errorf("snapshot %q: %w: want a name that begins with one of %s", tag, runner.ErrInvalid, strings.Join(ownRepositories, ", "))
+	}
+	if err := r.Committable(ctx, ref); err != nil {
+		return "", err
+	}
+	base, err := r.inspectFull(ctx, c.Image)
+	if err != nil {
+		return "", fmt.Errorf("snapshot of %s: its base image: %w", ref, err)
+	}
+	cctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	made, err := r.api.ContainerCommit(cctx, c.ID, container.CommitOptions{Pause: !c.State.Paused})
+	if err != nil {
+		return "", refused("snapshot of "+ref, err)
+	}
+	err = r.rewrite(ctx, made.ID, tag, base, blankEnv, c.Config.Labels)
+	return tag, errors.Join(err, r.dropStep(made.ID))
+}
+
+// Committable is nil when what a sandbox changes can be committed at all.
+//
+// gVisor keeps a container's changes in a file of its own unless it is told
+// not to: a commit would succeed and hold nothing of them (D-11).
+func (r *Runner) Committable(ctx context.Context, ref string) error {
+	c, err := r.look(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if c.HostConfig == nil || !inFamily(c.HostConfig.Runtime, familyGVisor) {
+		return nil
+	}
+	ctx, cancel := call(ctx)
+	defer cancel()
+	changes, err := r.api.ContainerDiff(ctx, c.ID)
+	if err != nil {
+		return wrap("changes of "+ref, err)
+	}
+	if slices.ContainsFunc(changes, func(f container.FilesystemChange) bool { return strings.HasPrefix(f.Path, "/.gvisor.filestore") }) {
+		return fmt.Errorf("runtime %s keeps the changes of %s where the engine does not see them, so an image of it would lack them; "+
+			"register the runtime with the argument --overlay2=none: %w", c.HostConfig.Runtime, ref, runner.ErrUnsupported)
+	}
+	return nil
+}
+
+// rewrite loads the committed layers again under a configuration of our own.
+func (r *Runner) rewrite(ctx context.Context, id, tag string, base image.InspectResponse, blankEnv []string, sandbox map[string]string) error {
+	made, err := r.inspectFull(ctx, id)
+	if err != nil {
+		return err
+	}
+	labels := r.reserved(tag, componentImage)
+	labels[labelBase], labels[labelNamespace] = base.ID, sandbox[labelNamespace]
+	archive, want, err := configOnly(tag, made, base, blankEnv, labels)
+	if err != nil {
+		return err
+	}
+	if err := r.loadImage(ctx, archive); err != nil {
+		return fmt.Errorf("image %s: %w", tag, err)
+	}
+	f, err := r.inspectImage(ctx, tag)
+	if err == nil && f.ID != want {
+		err = fmt.Errorf("image %s: loaded as %s, want %s: %w", tag, f.ID, want, runner.ErrUnavailable)
+	}
+	return err
+}
+
+// dropStep removes what was only a step on the way; its layers stay for the
+// image that was made of them.
+func (r *Runner) dropStep(id string) error {
+	ctx, cancel := undo()
+	defer cancel()
+	_, err := r.api.ImageRemove(ctx, id, image.RemoveOptions{})
+	return goneIsNil(wrap("remove image "+id, err))
+}
+
+func (r *Runner) inspectFull(ctx context.Context, ref string) (image.InspectResponse, error) {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	i, err := r.api.ImageInspect(ctx, ref)
+	return i, wrap("image "+ref, err)
 }

@@ -94,7 +94,12 @@ func (r *Runner) withImage(ctx context.Context, p *plan) error {
 	}
 	r.startImageGC()
 	var err error
-	if p.image, err = r.ensureImage(ctx, p.spec.Image, src); err != nil {
+	if ownImage(p.spec.Image) {
+		p.image, err = r.ensureOwn(ctx, p.spec.Image, p.spec.Labels)
+	} else {
+		p.image, err = r.ensureImage(ctx, p.spec.Image, src)
+	}
+	if err != nil {
 		return err
 	}
 	p.releaseImage()
