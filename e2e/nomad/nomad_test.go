@@ -109,6 +109,8 @@ func (c *cluster) exec(t *testing.T) {
 	})
 	t.Run("control verb", func(t *testing.T) {
 		wants(t, "wardyn status", c.CLI(t, "alloc", "exec", "-i=false", "-t=false", a.ID, "wardyn", "status"), "running", "CC1")
+		wants(t, "wardyn explain", c.CLI(t, "alloc", "exec", "-i=false", "-t=false", a.ID, "wardyn", "explain"),
+			"author: confinement", "resources.memory", "/alloc", "NOMAD_ALLOC_ID")
 	})
 	c.CLI(t, "job", "stop", "-purge", "workspace")
 }
