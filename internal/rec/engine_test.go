@@ -116,6 +116,9 @@ func TestF11MainProcessOnRuntimes(t *testing.T) {
 			t.Errorf("no such program: %d", got)
 		}
 		stopped := start("init", "-idle")
+		// A signal that comes before a program can catch it is not caught; by
+		// the time another has run in there, the first one can.
+		stopped.exec(false, inside, "exec", "up", "--", "sh", "-c", "true")
 		if err := stopped.cl.ContainerKill(t.Context(), stopped.id, "TERM"); err != nil {
 			t.Fatal(err)
 		}

@@ -86,6 +86,7 @@ func checkImage(spec runner.SandboxSpec, img imageFacts, host hostFacts) error {
 			errs = append(errs, fmt.Errorf("image %s declares a volume there: %w", spec.Image, err))
 		}
 	}
+	errs = append(errs, checkEnvSize(spec, img)...)
 	if _, err := mainArgv(spec.Task, img); err != nil {
 		errs = append(errs, err)
 	}

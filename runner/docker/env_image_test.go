@@ -1,8 +1,12 @@
 package docker
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
 // K25, K30: what an image may not set for a task is left out by its bare name,
@@ -18,5 +22,31 @@ func TestK30ImageEnv(t *testing.T) {
 	env := []string{"B=1", "A=2"}
 	if got := withoutImageEnv(env, []string{"PATH=/bin"}); !slices.Equal(got, env) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// K7: an environment that no program can be started with is refused.
+func TestK7ImageEnvSize(t *testing.T) {
+	fits := "BIG=" + strings.Repeat("x", maxEnvString-5)
+	many := make([]string, 30)
+	for i := range many {
+		many[i] = fmt.Sprintf("V%d=%s", i, strings.Repeat("x", 100<<10))
+	}
+	for name, c := range map[string]struct {
+		env   map[string]string
+		image []string
+		want  string // part of the only fault; "" is none
+	}{
+		"largest":                 {nil, []string{fits}, ""},
+		"too large":               {nil, []string{fits + "x"}, "sets BIG to"},
+		"too large, and replaced": {map[string]string{"BIG": "small"}, []string{fits + "x"}, ""},
+		"too many":                {nil, many, "bytes together"},
+		"too many with the job's": {map[string]string{"J": strings.Repeat("x", 100<<10)}, many[:19], "bytes together"},
+		"just as many":            {nil, many[:18], ""},
+	} {
+		errs := checkEnvSize(runner.SandboxSpec{Image: "i", Env: c.env}, imageFacts{Env: c.image})
+		if (c.want == "") != (len(errs) == 0) || c.want != "" && (len(errs) != 1 || !strings.Contains(errs[0].Error(), c.want)) {
+			t.Errorf("%s: %v", name, errs)
+		}
 	}
 }

@@ -51,6 +51,9 @@ type hostFacts struct {
 // isolatedGateway: the engine can leave a bridge without an address of the host's.
 func (f hostFacts) isolatedGateway() bool { return f.Major >= 28 }
 
+// randomMACs: the engine draws a container's hardware address by lot.
+func (f hostFacts) randomMACs() bool { return f.Major >= 28 }
+
 // factsCache keeps the engine's answer for a short while.
 type factsCache struct {
 	mu    sync.Mutex

@@ -198,6 +198,9 @@ func TestInvariant1HostHearsNothing(t *testing.T) {
 		if strings.TrimSpace(string(all)) != "0" {
 			return // the host's own guard cannot be left out
 		}
+		if mustFacts(t, w.Runner).isolatedGateway() {
+			return // nor can this engine's rules, which drop most of it too
+		}
 		if n, sent := w.heard(t, rt, false); n < sent {
 			t.Errorf("without the guards the host heard %d of %d datagrams, so this test shows little", n, sent)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -79,8 +80,19 @@ func sidecarConfig(in sidecarInput) containerConfig {
 			Healthcheck: noHealthcheck(),
 		},
 		HostConfig: h,
-		Networking: endpointOn(in.Net.ID, in.Net.Plan.Sidecar.String(), proxyHost),
+		Networking: sidecarEndpoint(in.Net, in.Host),
 	}
+}
+
+// sidecarEndpoint is the sidecar's place on the run's network. Its hardware
+// address follows from its own, as older engines have it by themselves: gVisor
+// goes on sending to the one it knows, also when the sidecar was replaced.
+func sidecarEndpoint(n runNetwork, host hostFacts) *network.NetworkingConfig {
+	c := endpointOn(n.ID, n.Plan.Sidecar.String(), proxyHost)
+	if a := n.Plan.Sidecar.As4(); host.randomMACs() {
+		c.EndpointsConfig[n.ID].MacAddress = net.HardwareAddr{2, 0x42, a[0], a[1], a[2], a[3]}.String()
+	}
+	return c
 }
 
 // startSidecar gives a created sidecar its second leg and starts it.

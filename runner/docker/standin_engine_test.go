@@ -204,6 +204,9 @@ func TestS13ProbeHearsBroadcasts(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := probeInput{Image: image, Runtime: rt, Class: s.class, Host: host, Net: n, Labels: w.reserved(name, componentProbe)}
+		if host.isolatedGateway() {
+			return // this engine has rules of its own against it, which stay
+		}
 		openBridge(t, n.ID)
 		if err := w.probeEgress(t.Context(), name, in); err == nil || !strings.Contains(err.Error(), "hears broadcasts") {
 			t.Errorf("without the guards: %v", err)
