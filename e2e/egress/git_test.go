@@ -105,7 +105,10 @@ func TestGitBroker(t *testing.T) {
 		w := r.start(t, class, map[string]any{"git": []any{
 			map[string]any{"web": []any{map[string]any{"repo": "acme/web", "grant": "web"}}},
 			map[string]any{"docs": []any{map[string]any{"repo": "acme/docs", "grant": "read"}}},
-		}})
+		}, "repo": []any{map[string]any{"owner": "acme", "name": "web", "base_branch": "main"}}})
+		eventually(t, "the clone of the repo block", func() bool {
+			return strings.Contains(w.sh(t, "cat /workspace/web/README"), "hello from acme/web.git")
+		})
 		out := w.sh(t, gitSetup+"cd /tmp && git clone -q "+brokeredURL+"acme/web && cat web/README && git clone -q "+brokeredURL+"acme/docs.git && cat docs/README")
 		if !strings.Contains(out, "hello from acme/web.git") || !strings.Contains(out, "hello from acme/docs.git") {
 			t.Fatalf("clone: %s", out)
