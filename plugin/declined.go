@@ -49,6 +49,16 @@ var declined = map[string]refusal{
 	"init_path":                 {"the sandbox's init is always the driver's own", "remove the line"},
 	"working_dir":               {"here it has another name", "write work_dir"},
 	"cwd":                       {"here it has another name", "write work_dir"},
+	"seccomp":                   {"profiles are chosen by name", `write security_opt = ["seccomp=NAME"] with a name of the operator's`},
+	"seccomp_profile":           {"profiles are chosen by name", `write security_opt = ["seccomp=NAME"] with a name of the operator's`},
+	"host_network":              {"the sandbox has a network of its own, on which only its proxy answers", "remove the line; list what the task may reach in egress.allow"},
+	"host_dns":                  {"the sandbox's resolver is its proxy", "remove the line"},
+	"static_ips":                {"addresses of a sandbox are the driver's", "remove the line"},
+	"static_mac":                {"addresses of a sandbox are the driver's", "remove the line"},
+	"arch":                      {"a sandbox runs what the node runs", "name an image, or a digest of it, made for the node"},
+	"os":                        {"a sandbox runs what the node runs", "name an image, or a digest of it, made for the node"},
+	"variant":                   {"a sandbox runs what the node runs", "name an image, or a digest of it, made for the node"},
+	"unveil":                    {"paths of the host are not shown", "use volumes, or a host volume with volume_mount"},
 	"container_exists_attempts": {"it has no meaning here", "remove the line"},
 }
 

@@ -126,6 +126,7 @@ type LimitTaskConfig struct {
 	Healthchecks    any      `codec:"healthchecks"`
 	NetworkMode     string   `codec:"network_mode"`
 	StorageOpt      any      `codec:"storage_opt"`
+	StopSignal      string   `codec:"stop_signal"`
 }
 
 // addLimitTask adds the schema of LimitTaskConfig.
@@ -133,7 +134,7 @@ func addLimitTask(s map[string]*hclspec.Spec) {
 	for _, name := range []string{"devices", "security_opt", "logging", "healthchecks", "storage_opt"} {
 		s[name] = hclspec.Attr(name, hclspec.Any)
 	}
-	for _, name := range []string{"apparmor_profile", "cpuset_cpus", "network_mode"} {
+	for _, name := range []string{"apparmor_profile", "cpuset_cpus", "network_mode", "stop_signal"} {
 		s[name] = hclspec.Attr(name, hclspec.String)
 	}
 	s["group_add"] = hclspec.Attr("group_add", hclspec.StringList)
@@ -150,6 +151,7 @@ type limitAsk struct {
 	OOMScoreAdj int64
 	Log         runner.LogRotation
 	NoNetwork   bool
+	StopSignal  string
 	DiskMiB     int64 // 0 is not limited
 }
 
@@ -185,6 +187,10 @@ func (a *ask) readMore(c TaskConfig, h HostConfig, f *faults) {
 		a.note(fmt.Sprintf("oom_score_adj = %d has no effect: a sandbox has at least %d, to go before its proxy", n, runner.AgentOOMScore))
 	default:
 		a.OOMScoreAdj = n
+	}
+	var err error
+	if a.StopSignal, err = signalName(c.StopSignal); err != nil {
+		f.add("stop_signal", c.StopSignal, err.Error(), `for instance "SIGINT"`)
 	}
 	a.readLogging(c.Logging, f)
 	a.readHealthchecks(c.Healthchecks, f)

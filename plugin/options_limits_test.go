@@ -32,7 +32,7 @@ func TestK35LimitsAndProfiles(t *testing.T) {
 	}
 	tc, c := taskOf(t, map[string]any{
 		"confinement": "CC1", "group_add": []any{"44"}, "security_opt": []any{"no-new-privileges", "apparmor=wardyn-strict", "seccomp:strict"},
-		"cpuset_cpus": "0-1,3", "oom_score_adj": "700", "healthchecks": []any{map[string]any{"disable": "true"}},
+		"stop_signal": "SIGINT", "cpuset_cpus": "0-1,3", "oom_score_adj": "700", "healthchecks": []any{map[string]any{"disable": "true"}},
 		"logging": []any{map[string]any{"type": "json-file", "config": []any{map[string]any{"max-size": "5m"}, map[string]any{"max-file": 3}}}},
 	})
 	tc.Devices = []*driverpb.Device{{HostPath: "/dev/dri/renderD128", TaskPath: "/dev/dri/renderD128", CgroupPermissions: "r"}}
@@ -43,7 +43,7 @@ func TestK35LimitsAndProfiles(t *testing.T) {
 	}
 	got := p.Spec.Sandbox.Task
 	if len(got.Devices) != 1 || got.Devices[0].Permissions != "r" || !slices.Equal(got.GroupAdd, []string{"44"}) || got.AppArmor != "wardyn-strict" ||
-		got.SeccompFile != "/etc/wardyn/strict.json" || got.CpusetCpus != "0-1,3" || got.OOMScoreAdj != 700 || got.Log != (runner.LogRotation{SizeMiB: 5, Files: 3}) {
+		got.SeccompFile != "/etc/wardyn/strict.json" || got.CpusetCpus != "0-1,3" || got.OOMScoreAdj != 700 || got.StopSignal != "SIGINT" || got.Log != (runner.LogRotation{SizeMiB: 5, Files: 3}) {
 		t.Errorf("%+v", got)
 	}
 	labels := p.Spec.Sandbox.Labels
@@ -84,6 +84,7 @@ func TestK35LimitRefusals(t *testing.T) {
 		{map[string]any{"security_opt": []any{"apparmor=unconfined"}}, true, "apparmor_profiles"},
 		{map[string]any{"security_opt": []any{"label=disable"}}, true, "driver's"},
 		{map[string]any{"security_opt": []any{"no-new-privileges=false"}}, true, "always on"},
+		{map[string]any{"stop_signal": "SIGNOPE"}, true, "stop_signal"},
 		{map[string]any{"cpuset_cpus": "all"}, true, "no list of CPUs"},
 		{map[string]any{"oom_score_adj": -1}, true, "0 to 1000"},
 		{map[string]any{"oom_score_adj": 1001}, true, "0 to 1000"},

@@ -208,6 +208,7 @@ func process(t *driverpb.TaskConfig, a ask, g given, mounts []runner.TaskMount, 
 		OOMScoreAdj:    a.OOMScoreAdj,
 		Log:            a.Log,
 		NoNetwork:      a.NoNetwork,
+		StopSignal:     a.StopSignal,
 
 		MemoryReservationMiB: g.SoftMiB,
 	}
