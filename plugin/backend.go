@@ -79,8 +79,8 @@ type Outputs interface {
 	// Wait blocks until the output has ended or broken off.
 	Wait(ctx context.Context, id string) (keeper.Status, error)
 	// Resume takes the output up again where it had got to; alive says whether
-	// there is more to come. It returns how much is lost for good.
-	Resume(ctx context.Context, t keeper.Task, ref string, alive bool, from runner.OutputReader) (lost int64, err error)
+	// there is more to come.
+	Resume(ctx context.Context, t keeper.Task, ref string, alive bool, from runner.OutputReader) (keeper.Resumed, error)
 	// Finish lets the rest flow out for at most flush and lets go of the log
 	// files; a task that is not known is nil.
 	Finish(ctx context.Context, t keeper.Task, flush time.Duration) error

@@ -168,9 +168,12 @@ func (o *fakeOutputs) die() {
 	}
 }
 
-func (o *fakeOutput) isDead() bool {
+func (o *fakeOutput) isDead() bool { return isClosed(o.died) }
+func (o *fakeOutput) isDone() bool { return isClosed(o.done) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-o.died:
+	case <-c:
 		return true
 	default:
 		return false
@@ -205,7 +208,7 @@ func (o *fakeOutputs) Wait(ctx context.Context, id string) (keeper.Status, error
 	}
 }
 
-func (o *fakeOutputs) Resume(ctx context.Context, t keeper.Task, ref string, alive bool, from runner.OutputReader) (int64, error) {
+func (o *fakeOutputs) Resume(ctx context.Context, t keeper.Task, ref string, alive bool, from runner.OutputReader) (keeper.Resumed, error) {
 	o.mu.Lock()
 	slow := o.slow
 	o.mu.Unlock()
@@ -216,7 +219,7 @@ func (o *fakeOutputs) Resume(ctx context.Context, t keeper.Task, ref string, ali
 	defer o.mu.Unlock()
 	o.again++
 	if out := o.runs[t.ID]; out != nil && !out.isDead() {
-		return o.lost, nil // it is carried all the while
+		return keeper.Resumed{Lost: o.lost, Whole: !alive && out.isDone()}, nil // it is carried all the while
 	}
 	if !alive {
 		out := &fakeOutput{done: make(chan struct{}), died: make(chan struct{})}
@@ -226,23 +229,23 @@ func (o *fakeOutputs) Resume(ctx context.Context, t keeper.Task, ref string, ali
 			}
 			r, err := from.ReadLog(ctx, ref, stream)
 			if err != nil {
-				return 0, err
+				return keeper.Resumed{}, err
 			}
 			b, _ := io.ReadAll(r)
 			out.text[i].Write(b)
 		}
 		close(out.done)
 		o.runs[t.ID] = out
-		return o.lost, nil
+		return keeper.Resumed{Lost: o.lost, Whole: !alive}, nil
 	}
 	s, err := from.AttachOutput(ctx, ref)
 	if err != nil {
-		return 0, err
+		return keeper.Resumed{}, err
 	}
 	o.mu.Unlock()
 	o.follow(t.ID, s)
 	o.mu.Lock()
-	return o.lost, nil
+	return keeper.Resumed{Lost: o.lost}, nil
 }
 
 func (o *fakeOutputs) resumed() int {

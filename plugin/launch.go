@@ -178,7 +178,7 @@ func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig
 // watchNew puts a started task under this process's care.
 func (p *Plugin) watchNew(b *Backend, t *task, pl plan) {
 	p.tasks.put(t)
-	go p.carry(b, t)
+	go p.carry(b, t, false)
 	go p.watch(b, t)
 	go p.keepSidecar(b, t)
 	go p.keepDisk(b, t, diskEvery)

@@ -3,75 +3,95 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
+// exitLag is how long the engine may still call a main process running whose
+// output has ended.
+const exitLag = time.Second
+
 // carry stays with a task's output until all of it is delivered. Whoever moves
 // it may die, and the engine may end its connections; then it is taken up again
-// where it had got to.
-func (p *Plugin) carry(b *Backend, t *task) {
+// where it had got to. An engine that dies ends them as a process does that has
+// nothing more to say, so an end counts when the engine is there to confirm it,
+// or when its log has been read since the process was down: whole says so.
+func (p *Plugin) carry(b *Backend, t *task, whole bool) {
 	var pause backoff
 	for {
 		st, err := b.Outputs.Wait(t.ctx, t.output.ID)
 		if t.ctx.Err() != nil {
 			return
 		}
-		if err == nil && st.State == keeper.Ended && !running(t.ctx, b.Runner, t.state.Ref) {
+		if err == nil && st.State == keeper.Ended && (whole || confirmedDown(t.ctx, b.Runner, t.state.Ref)) {
 			close(t.carried)
 			return
 		}
 		if pause.sleep(t.ctx) != nil {
 			return
 		}
-		p.resume(b, t)
+		whole = p.resume(b, t)
 	}
 }
 
-// resume takes a task's output up again, once it can.
-func (p *Plugin) resume(b *Backend, t *task) {
+// resume takes a task's output up again, once it can. whole reports that no
+// more of it will come than is on its way.
+func (p *Plugin) resume(b *Backend, t *task) (whole bool) {
 	reader, ok := b.Runner.(runner.OutputReader)
 	if !ok {
 		p.taskLog(t).Error("this runner's output cannot be taken up again")
-		return
+		return true
 	}
 	var pause backoff
 	for {
-		lost, err := resumeOnce(t.ctx, b, t, reader)
+		got, err := resumeOnce(t.ctx, b, t, reader)
 		if t.ctx.Err() != nil {
-			return
+			return false
 		}
-		p.tellLost(t, lost)
+		p.tellLost(t, got.Lost)
 		if err == nil {
-			return
+			return got.Whole
 		}
 		if pause.tries == 0 {
 			p.taskLog(t).Warn("the task's output cannot be taken up yet; trying on", "error", err)
 		}
 		if pause.sleep(t.ctx) != nil {
-			return
+			return false
 		}
 	}
 }
 
-func resumeOnce(ctx context.Context, b *Backend, t *task, from runner.OutputReader) (int64, error) {
+func resumeOnce(ctx context.Context, b *Backend, t *task, from runner.OutputReader) (keeper.Resumed, error) {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	st, err := b.Runner.AgentStatus(ctx, t.state.Ref, "")
 	if err != nil {
-		return 0, err
+		return keeper.Resumed{}, err
 	}
 	return b.Outputs.Resume(ctx, t.output, t.state.Ref, !st.State.Terminal(), from)
 }
 
-// running reports whether the main process may print more. One that cannot be
-// asked about may.
-func running(ctx context.Context, r runner.Runner, ref string) bool {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// confirmedDown reports whether the main process, whose output has ended, is
+// down for all the engine knows. An engine that takes its time may have died
+// and come back meanwhile: that confirms nothing.
+func confirmedDown(ctx context.Context, r runner.Runner, ref string) bool {
+	ctx, cancel := context.WithTimeout(ctx, exitLag)
 	defer cancel()
-	st, err := r.AgentStatus(ctx, ref, "")
-	return err != nil || !st.State.Terminal()
+	var pause backoff
+	for {
+		st, err := r.AgentStatus(ctx, ref, "")
+		if err != nil {
+			return false
+		}
+		if st.State.Terminal() {
+			return true
+		}
+		if pause.sleep(ctx) != nil {
+			return false
+		}
+	}
 }
 
 // tellLost says that output is lost for good, beside the line in the log itself.

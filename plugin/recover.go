@@ -18,8 +18,7 @@ func (p *Plugin) adopt(b *Backend, tc *driverpb.TaskConfig, s state) {
 		p.keepSidecar(b, t) // it needs the control plane
 	}()
 	go func() {
-		p.resume(b, t)
-		p.carry(b, t)
+		p.carry(b, t, p.resume(b, t))
 	}()
 	go p.watch(b, t)
 	go p.keepDisk(b, t, diskEvery)

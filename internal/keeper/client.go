@@ -31,7 +31,8 @@ type Client struct {
 	Spool string
 	Log   *slog.Logger
 
-	mu        sync.Mutex
+	order     sync.Mutex      // one request to the holder at a time: no hold overtakes a release
+	mu        sync.Mutex      // guards what follows
 	held      map[string]Task // by id
 	stopWatch context.CancelFunc
 }

@@ -107,8 +107,8 @@ func killOnEngine(t *testing.T, e engine, image, rt, script string) {
 			time.Sleep(2 * time.Millisecond)
 		}
 		kill(t, w.Socket)
-		if lost, err := w.Resume(ctx, w.task, c.ID, e.alive(t, c.ID), e); err != nil || lost != 0 {
-			t.Fatalf("lost %d, %v", lost, err)
+		if got, err := w.Resume(ctx, w.task, c.ID, e.alive(t, c.ID), e); err != nil || got.Lost != 0 {
+			t.Fatalf("lost %d, %v", got.Lost, err)
 		}
 	}
 	for { // an attach may end with its keeper's life: to the end, as the plugin does it
@@ -119,8 +119,8 @@ func killOnEngine(t *testing.T, e engine, image, rt, script string) {
 		if err != nil && !errors.Is(err, ErrGone) {
 			t.Fatal(err)
 		}
-		if lost, err := w.Resume(ctx, w.task, c.ID, e.alive(t, c.ID), e); err != nil || lost != 0 {
-			t.Fatalf("lost %d, %v", lost, err)
+		if got, err := w.Resume(ctx, w.task, c.ID, e.alive(t, c.ID), e); err != nil || got.Lost != 0 {
+			t.Fatalf("lost %d, %v", got.Lost, err)
 		}
 	}
 	must(t, w.Finish(ctx, w.task, 10*time.Second))

@@ -24,16 +24,27 @@ func (c *Client) hold(ctx context.Context, t Task) {
 		c.held = map[string]Task{}
 	}
 	c.held[t.ID] = t
+	c.mu.Unlock()
+	c.holdOne(ctx, t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.stopWatch == nil {
 		watch, stop := context.WithCancel(context.Background())
 		c.stopWatch = stop
 		go c.watchHolder(watch)
 	}
-	c.mu.Unlock()
-	c.holdOne(ctx, t)
 }
 
+// holdOne asks for one task, unless it was released meanwhile.
 func (c *Client) holdOne(ctx context.Context, t Task) {
+	c.order.Lock()
+	defer c.order.Unlock()
+	c.mu.Lock()
+	_, wanted := c.held[t.ID]
+	c.mu.Unlock()
+	if !wanted {
+		return
+	}
 	_, err := c.holder().ask(ctx, true, request{Op: "hold", ID: t.ID, Stdout: t.Stdout, Stderr: t.Stderr})
 	if err != nil && ctx.Err() == nil {
 		c.Log.Warn("nothing holds a task's log files beside its keeper", "task", t.ID, "error", err)
@@ -66,6 +77,8 @@ func (c *Client) heldNow() []Task {
 
 // release lets go of a task's log FIFOs; one that is not held is nil.
 func (c *Client) release(ctx context.Context, id string) error {
+	c.order.Lock()
+	defer c.order.Unlock()
 	c.mu.Lock()
 	delete(c.held, id)
 	c.mu.Unlock()

@@ -25,8 +25,8 @@ func TestK8LogSurvivesPluginAndKeeper(t *testing.T) {
 	plugin.Wait()
 	w.proc.exit()
 	w.proc.log[stdout].WriteString("while nobody was there\n")
-	if lost, err := w.Resume(t.Context(), w.task, "", true, w.proc); err != nil || lost != 0 {
-		t.Fatalf("lost %d, %v", lost, err)
+	if got, err := w.Resume(t.Context(), w.task, "", true, w.proc); err != nil || got.Lost != 0 {
+		t.Fatalf("lost %d, %v", got.Lost, err)
 	}
 	w.proc.print(stdout, "from the next\n")
 	if got, want := w.ends(t, out), "from the first plugin\nwhile nobody was there\nfrom the next\n"; got != want {
@@ -47,8 +47,8 @@ func TestK8UnreadOutputOutlivesAll(t *testing.T) {
 	reader.Close()
 	w.proc.exit()
 	out := collect(t, w.task.Stdout)
-	if lost, err := w.Resume(t.Context(), w.task, "", true, w.proc); err != nil || lost != 0 {
-		t.Fatalf("lost %d, %v", lost, err)
+	if got, err := w.Resume(t.Context(), w.task, "", true, w.proc); err != nil || got.Lost != 0 {
+		t.Fatalf("lost %d, %v", got.Lost, err)
 	}
 	if got := w.ends(t, out); got != "nobody reads this\n" {
 		t.Errorf("got %q", got)

@@ -386,9 +386,9 @@ func killKeeper(t *testing.T, alive bool) {
 		wg.Wait()
 		w.proc.exit()
 	}
-	lost, err := w.Resume(t.Context(), w.task, "", alive, w.proc)
-	if err != nil || lost != 0 {
-		t.Fatalf("lost %d, %v", lost, err)
+	got, err := w.Resume(t.Context(), w.task, "", alive, w.proc)
+	if err != nil || got.Lost != 0 {
+		t.Fatalf("lost %d, %v", got.Lost, err)
 	}
 	wg.Wait()
 	if alive {
@@ -430,13 +430,21 @@ func TestK8LogSurvivesTheKeeper(t *testing.T) {
 	}
 }
 
-// An attach that ended under a living process is made anew.
+// An attach that ended with its engine: what that had logged besides is read,
+// whether the process is still there when the engine is back, or not.
 func TestK8AttachEndsTooEarly(t *testing.T) {
+	for _, alive := range []bool{true, false} {
+		t.Run(fmt.Sprintf("alive=%v", alive), func(t *testing.T) { attachEnds(t, alive) })
+	}
+}
+
+func attachEnds(t *testing.T, alive bool) {
 	w := newWorld(t)
 	out := collect(t, w.task.Stdout)
 	collect(t, w.task.Stderr)
 	w.follow(t)
-	w.proc.print(stdout, "before the engine went away\n")
+	want := "before the engine went away\n"
+	w.proc.print(stdout, want)
 	w.proc.exit()
 	if st, err := w.Wait(t.Context(), "t"); err != nil || st.State != Ended {
 		t.Fatalf("%+v, %v", st, err)
@@ -444,17 +452,30 @@ func TestK8AttachEndsTooEarly(t *testing.T) {
 	w.proc.mu.Lock()
 	w.proc.log[stdout].WriteString("while nobody was attached\n")
 	w.proc.mu.Unlock()
-	if lost, err := w.Resume(t.Context(), w.task, "", true, w.proc); lost != 0 || err != nil {
-		t.Fatalf("lost %d, %v", lost, err)
+	want += "while nobody was attached\n"
+	for range 2 { // once more changes nothing
+		got, err := w.Resume(t.Context(), w.task, "", alive, w.proc)
+		if got.Lost != 0 || err != nil || got.Whole == alive {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if alive {
+			break
+		}
+		if st, err := w.Wait(t.Context(), "t"); err != nil || st.State != Ended {
+			t.Fatalf("%+v, %v", st, err)
+		}
 	}
-	w.proc.print(stdout, "and afterwards\n")
-	w.proc.exit()
+	if alive {
+		w.proc.print(stdout, "and afterwards\n")
+		want += "and afterwards\n"
+		w.proc.exit()
+	}
 	if _, err := w.Wait(t.Context(), "t"); err != nil {
 		t.Fatal(err)
 	}
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	if got := <-out; got != "before the engine went away\nwhile nobody was attached\nand afterwards\n" {
-		t.Errorf("got %q", got)
+	if got := <-out; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -469,8 +490,8 @@ func TestK8ClientGoesAndComes(t *testing.T) {
 	w.Client.Close()
 	other := clientOf(w.Socket)
 	defer other.Close()
-	if lost, err := other.Resume(t.Context(), w.task, "", true, w.proc); lost != 0 || err != nil {
-		t.Fatalf("lost %d, %v", lost, err)
+	if got, err := other.Resume(t.Context(), w.task, "", true, w.proc); got.Lost != 0 || err != nil {
+		t.Fatalf("lost %d, %v", got.Lost, err)
 	}
 	w.proc.print(stdout, "after\n")
 	w.proc.exit()
@@ -496,8 +517,8 @@ func TestK8LossIsSaidInTheLog(t *testing.T) {
 	w.proc.log[stdout].WriteString("new output\n")
 	w.proc.mu.Unlock()
 	w.proc.exit()
-	if lost, err := w.Resume(t.Context(), w.task, "", false, w.proc); err != nil || lost == 0 {
-		t.Fatalf("lost %d, %v", lost, err)
+	if got, err := w.Resume(t.Context(), w.task, "", false, w.proc); err != nil || got.Lost == 0 {
+		t.Fatalf("lost %d, %v", got.Lost, err)
 	}
 	if _, err := w.Wait(t.Context(), "t"); err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ func TestK8LogBehindASilentTask(t *testing.T) {
 	w, engine, out := interrupted(t, "first\n")
 	w.proc.print(stdout, "while nobody was attached\n")
 	engine.hold = 1
-	lost, err := w.Resume(t.Context(), w.task, "", true, engine)
-	if err != nil || lost != 0 {
-		t.Fatalf("lost %d, %v", lost, err)
+	got, err := w.Resume(t.Context(), w.task, "", true, engine)
+	if err != nil || got.Lost != 0 {
+		t.Fatalf("lost %d, %v", got.Lost, err)
 	}
 	if got, want := w.ends(t, out), "first\nwhile nobody was attached\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -27,17 +27,24 @@ const (
 // LostUnknown stands for a loss that cannot be counted.
 const LostUnknown = -1
 
+// Resumed is what became of an output that was to be taken up again.
+type Resumed struct {
+	// Lost is the number of bytes that are gone for good, or LostUnknown.
+	Lost int64
+	// Whole: nothing more will come, and all of the engine's log is on its way.
+	Whole bool
+}
+
 // Resume takes a task's output up again after a restart of this process, or
 // when it ended or broke off too early. When the keeper still carries it there
 // is nothing to do. Otherwise output is attached to anew (alive: there is more
-// to come) or only read from the engine's log, cut where the dead keeper had
-// got to, and handed to a keeper. lost is the number of bytes that neither has:
-// 0, or LostUnknown when they cannot be counted.
-func (c *Client) Resume(ctx context.Context, t Task, ref string, alive bool, from runner.OutputReader) (lost int64, err error) {
+// to come) or only read from the engine's log, cut where it had got to, and
+// handed to a keeper.
+func (c *Client) Resume(ctx context.Context, t Task, ref string, alive bool, from runner.OutputReader) (Resumed, error) {
 	c.hold(ctx, t)
 	st, err := c.Status(ctx, t.ID)
-	if err != nil || st.State == Following || st.State == Ended && !alive {
-		return 0, err
+	if err != nil || st.State == Following {
+		return Resumed{}, err
 	}
 	if st.State == Broken {
 		// What it noted is in the position file; the log files stay open.
@@ -45,7 +52,7 @@ func (c *Client) Resume(ctx context.Context, t Task, ref string, alive bool, fro
 	}
 	pos, err := ReadPosition(t.Position)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
+		return Resumed{}, err
 	}
 	b := backlog{dir: c.spoolDir(), limit: spoolLimit, from: from, ref: ref, pos: pos}
 	defer b.close()
@@ -55,25 +62,28 @@ func (c *Client) Resume(ctx context.Context, t Task, ref string, alive bool, fro
 		// whatever happens to the log.
 		o, err := from.AttachOutput(ctx, ref)
 		if err != nil {
-			return 0, fmt.Errorf("attach anew: %w", err)
+			return Resumed{}, fmt.Errorf("attach anew: %w", err)
 		}
 		live, err := newTap(o, c.spoolDir())
 		if err != nil {
-			return 0, err
+			return Resumed{}, err
 		}
 		defer live.close()
 		if err := b.join(ctx, live); err != nil {
-			return 0, err
+			return Resumed{}, err
 		}
 		if o, out.early, out.earlyLength, err = live.stop(); err != nil {
-			return 0, fmt.Errorf("attach anew: %w", err)
+			return Resumed{}, fmt.Errorf("attach anew: %w", err)
 		}
 		out.live = &o
 	} else if err := b.read(ctx, nil); err != nil {
-		return 0, err
+		return Resumed{}, err
 	}
 	out.gaps, out.files = b.gaps()
-	return b.lost(), c.follow(ctx, t, out)
+	if err := c.follow(ctx, t, out); err != nil {
+		return Resumed{}, err
+	}
+	return Resumed{Lost: b.lost(), Whole: !alive}, nil
 }
 
 // join reads the log until it has what the attach began with: then what was

@@ -84,9 +84,9 @@ func TestK8LogBehindTheAttach(t *testing.T) {
 	w.proc.print(stdout, "while nobody was attached\n")
 	engine.onAttach = func() { w.proc.print(stdout, "right after the attach\n") }
 	engine.hold = 2
-	lost, err := w.Resume(t.Context(), w.task, "", true, engine)
-	if err != nil || lost != 0 {
-		t.Fatalf("lost %d, %v", lost, err)
+	got, err := w.Resume(t.Context(), w.task, "", true, engine)
+	if err != nil || got.Lost != 0 {
+		t.Fatalf("lost %d, %v", got.Lost, err)
 	}
 	w.proc.print(stdout, "last\n")
 	if got, want := w.ends(t, out), w.proc.log[stdout].String(); got != want {
@@ -98,8 +98,8 @@ func TestK8UnfinishedLine(t *testing.T) {
 	w, engine, out := interrupted(t, "welcome\nlogin: ")
 	w.proc.print(stdout, "b")
 	engine.onAttach = func() { w.proc.print(stdout, "ob\nhello\n") }
-	if lost, err := w.Resume(t.Context(), w.task, "", true, engine); err != nil || lost != 0 {
-		t.Fatalf("lost %d, %v", lost, err)
+	if got, err := w.Resume(t.Context(), w.task, "", true, engine); err != nil || got.Lost != 0 {
+		t.Fatalf("lost %d, %v", got.Lost, err)
 	}
 	if got, want := w.ends(t, out), "welcome\nlogin: bob\nhello\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -117,8 +117,8 @@ func TestK8EqualLines(t *testing.T) {
 			w.proc.print(stdout, strings.Repeat(tick, 3))
 			engine.onAttach = func() { w.proc.print(stdout, strings.Repeat(tick, c.onAttach)) }
 			engine.onRead = func() { w.proc.print(stdout, strings.Repeat(tick, c.onRead)) }
-			if lost, err := w.Resume(t.Context(), w.task, "", true, engine); err != nil || lost != 0 {
-				t.Fatalf("lost %d, %v", lost, err)
+			if got, err := w.Resume(t.Context(), w.task, "", true, engine); err != nil || got.Lost != 0 {
+				t.Fatalf("lost %d, %v", got.Lost, err)
 			}
 			w.proc.print(stdout, strings.Repeat(tick, 2))
 			got, want := strings.Count(w.ends(t, out), tick), 25+c.onAttach+c.onRead
@@ -145,8 +145,8 @@ func TestK8OneStreamDrownsTheOther(t *testing.T) {
 			w.proc.print(stdout, "drowned\n")
 		}()
 	}
-	if lost, err := w.Resume(t.Context(), w.task, "", true, engine); err != nil || lost != 0 {
-		t.Fatalf("lost %d, %v", lost, err)
+	if got, err := w.Resume(t.Context(), w.task, "", true, engine); err != nil || got.Lost != 0 {
+		t.Fatalf("lost %d, %v", got.Lost, err)
 	}
 	<-printed
 	if got, want := w.ends(t, out), "first\ndrowned\n"; got != want {
@@ -196,8 +196,8 @@ func TestK8PluginKilledInTheMiddle(t *testing.T) {
 	before := peer(t, w.Socket)
 	must(t, syscall.Kill(-plugin.Process.Pid, syscall.SIGKILL)) // and all that is not in a session of its own
 	plugin.Wait()
-	if lost, err := w.Resume(t.Context(), w.task, "", true, w.proc); err != nil || lost != 0 {
-		t.Fatalf("lost %d, %v", lost, err)
+	if got, err := w.Resume(t.Context(), w.task, "", true, w.proc); err != nil || got.Lost != 0 {
+		t.Fatalf("lost %d, %v", got.Lost, err)
 	}
 	if after := peer(t, w.Socket); after != before {
 		t.Errorf("keeper %d is gone, %d serves now", before, after)

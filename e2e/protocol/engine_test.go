@@ -1,0 +1,114 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+)
+
+// TestInvariant5EngineDies: an engine without live-restore is killed under
+// tasks, whose collector is so far behind that the engine has logged more than
+// it passed on. When it is back it says how the tasks ended, and all that it has
+// logged is delivered, once, before the client learns of that.
+func TestInvariant5EngineDies(t *testing.T) {
+	engine := testenv.NewKillableEngine(t)
+	r := newRig(t)
+	const many = 300_000
+	numbers := numbered("", many) + "up\n"
+	rows := []struct {
+		name, script, prints string
+		tty                  bool
+		code                 int
+	}{
+		{"printing", fmt.Sprint("seq ", many, "; ", up), numbers, false, 143},
+		{"printing to a terminal", fmt.Sprint("seq ", many, "; ", up), strings.ReplaceAll(numbers, "\n", "\r\n"), true, 143},
+		{"ends meanwhile", "echo before; " + awaitGo + "echo last words; exit 7", "before\nlast words\n", false, 7},
+	}
+	var works []*work
+	var logs []*os.File
+	reads := make(chan struct{})
+	for _, row := range rows {
+		w := r.prepare(t, "CC1", row.script, moreLogs, func(s *host.TaskSpec) { s.Config["tty"] = row.tty })
+		stalled := make(chan struct{})
+		w.out.when(1, func() { close(stalled); <-reads })
+		if err := w.Start(deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+		<-stalled
+		works, logs = append(works, w), append(logs, engineLog(t, w))
+	}
+	settled(t, logs)
+	engine.Kill(t)
+	works[2].release(t)
+	close(reads)
+	engine.Start(t)
+	for i, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			w := works[i]
+			w.exits(t, row.code)
+			// The log is what the engine can vouch for; it may have passed on more.
+			got, want := w.out.String(), logged(t, logs[i])
+			if !strings.HasPrefix(got, want) || !strings.HasPrefix(row.prints, got) {
+				t.Errorf("%d bytes came, ending in %q; the engine has logged %d, ending in %q",
+					len(got), w.out.tail(40), len(want), want[max(0, len(want)-40):])
+			}
+		})
+	}
+}
+
+// engineLog is the engine's log file of a task, open: what is in it can be read
+// when the container is gone.
+func engineLog(t *testing.T, w *work) *os.File {
+	t.Helper()
+	c, err := w.rig.engine.ContainerInspect(deadline(t), w.container(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(c.LogPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// settled waits until the logs have stopped growing: the tasks wait for their
+// readers.
+func settled(t *testing.T, logs []*os.File) {
+	t.Helper()
+	var before int64
+	eventually(t, "the tasks wait", func() bool {
+		var size int64
+		for _, f := range logs {
+			fi, err := f.Stat()
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += fi.Size()
+		}
+		same := size == before && size > 1<<20
+		before = size
+		return same
+	})
+}
+
+// logged is what a json-file log says of standard output.
+func logged(t *testing.T, f *os.File) string {
+	t.Helper()
+	var text strings.Builder
+	for d := json.NewDecoder(f); d.More(); {
+		var line struct{ Log, Stream string }
+		if err := d.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		if line.Stream == "stdout" {
+			text.WriteString(line.Log)
+		}
+	}
+	return text.String()
+}
