@@ -38,6 +38,8 @@ type Backend struct {
 	// Denied lists places of the host that no job may mount, beside those that
 	// are the same everywhere; nil is none.
 	Denied func(ctx context.Context) []string
+	// Claim keeps the backend to one plugin process; nil when nobody could share it.
+	Claim Claim
 	// Close is called when the plugin ends. Sandboxes stay.
 	Close func() error
 }

@@ -13,6 +13,8 @@ import (
 // changes, until the client leaves. A stream that ended would be opened again
 // at once, for ever.
 func (p *Plugin) Fingerprint(_ *driverpb.FingerprintRequest, stream driverpb.Driver_FingerprintServer) error {
+	p.clientCame()
+	defer p.clientLeft()
 	p.health.start(p.life)
 	p.reaper.start(p.life)
 	if last, next := p.health.current(); last == nil {

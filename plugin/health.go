@@ -135,6 +135,9 @@ func (h *health) ready(ctx context.Context, enough func(finding) bool) (finding,
 // examine asks the runner and counts slots. A backend that cannot be made, or
 // an engine that cannot be asked, is a finding too.
 func (p *Plugin) examine(ctx context.Context, before *finding) finding {
+	if before != nil && p.unattended() {
+		return *before // nobody asks
+	}
 	b, err := p.backend()
 	if err != nil {
 		return finding{Findings: runner.Findings{Reason: err.Error()}}

@@ -47,6 +47,10 @@ type Plugin struct {
 	host    HostConfig
 	compute compute
 	built   *Backend
+	// See Claim: how many streams clients have open, and whether there were none
+	// for so long that the claim is given up.
+	clients  int
+	orphaned bool
 }
 
 var _ wire.Server = (*Plugin)(nil)
@@ -181,17 +185,31 @@ func (p *Plugin) DestroyNetwork(context.Context, *driverpb.DestroyNetworkRequest
 func (p *Plugin) backend() (*Backend, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.built != nil {
-		return p.built, nil
+	err := p.life.Err()
+	switch {
+	case p.built != nil:
+		err = p.reclaim()
+	case err == nil:
+		p.built, err = p.build()
 	}
-	if err := p.life.Err(); err != nil {
-		return nil, err
-	}
-	b, err := p.opts.Build(p.life, p.host, p.log)
 	if err != nil {
 		return nil, fmt.Errorf("the driver cannot work on this node: %w", err)
 	}
-	p.built = b
+	return p.built, nil
+}
+
+// build makes the backend, with its claim taken; nil when it fails.
+func (p *Plugin) build() (*Backend, error) {
+	b, err := p.opts.Build(p.life, p.host, p.log)
+	if err != nil || b.Claim == nil {
+		return b, err
+	}
+	if err := b.Claim.Take(claimWait); err != nil {
+		if b.Close != nil {
+			err = errors.Join(err, b.Close())
+		}
+		return nil, err
+	}
 	return b, nil
 }
 

@@ -95,6 +95,7 @@ func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Ba
 		RunDir:    p.dir.RunDir,
 		StageRoot: stage,
 		Denied:    p.runner.Denied,
+		Claim:     p.dir.Claim(),
 		Close: func() error {
 			p.keeper.Close()
 			p.control.Shutdown()

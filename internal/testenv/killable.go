@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// KillableEngine is a private engine whose network namespace outlives it, so
+// KillableEngine is a Docker engine of the test's own, in a network namespace of
 // its own, that may be killed and started again. It restores no containers
 // (live-restore is off): what runs when it dies it ends when it comes back.
 type KillableEngine struct {

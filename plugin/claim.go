@@ -1,0 +1,65 @@
+package plugin
+
+import "time"
+
+const (
+	// claimWait is how long a predecessor that is dying is waited for.
+	claimWait = 3 * time.Second
+	// orphanedAfter is how long this process has no client before it gives up
+	// its claim: a client opens a stream that ended again at once.
+	orphanedAfter = time.Second
+)
+
+// Claim is what only one plugin on a node may have at a time: the data dir. A
+// process whose agent died may live on with its tasks; it gives the claim up,
+// so that the next agent's plugin can have them, and takes it again when its
+// own comes back.
+type Claim interface {
+	// Take waits at most wait for another process to give it up. Its error says
+	// who has it. One that this process has already is nil.
+	Take(wait time.Duration) error
+	// Give gives it up; one that this process does not have is fine.
+	Give()
+}
+
+// clientCame and clientLeft count the streams that a client keeps open.
+func (p *Plugin) clientCame() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clients++
+}
+
+func (p *Plugin) clientLeft() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clients--
+	time.AfterFunc(orphanedAfter, p.giveUpIfOrphaned)
+}
+
+func (p *Plugin) giveUpIfOrphaned() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.clients == 0 && p.built != nil && p.built.Claim != nil {
+		p.built.Claim.Give()
+		p.orphaned = true
+	}
+}
+
+// reclaim needs mu. Nothing but a call of a client's leads here.
+func (p *Plugin) reclaim() error {
+	if !p.orphaned {
+		return nil
+	}
+	if err := p.built.Claim.Take(claimWait); err != nil {
+		return err
+	}
+	p.orphaned = false
+	return nil
+}
+
+// unattended reports whether this process was left by its client.
+func (p *Plugin) unattended() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.orphaned && p.clients == 0
+}
