@@ -13,10 +13,9 @@ export WARDYN_TEST_REQUIRE=docker,runsc
 export WARDYN_TEST_BINARY=$PWD/bin/nomad-driver-wardyn
 
 # What other installations have on this machine is theirs.
-WARDYN_LEAKS_BASELINE=$(mktemp)
-export WARDYN_LEAKS_BASELINE
-trap 'rm -f "$WARDYN_LEAKS_BASELINE"' EXIT
-go test -count=1 -run TestRemember ./e2e/leaks
+before=$(mktemp)
+trap 'rm -f "$before"' EXIT
+go test -count=1 ./e2e/leaks -args -remember "$before"
 
 packages=$(go list ./... | grep -v '/e2e')
 go test "${flags[@]}" $packages
@@ -26,4 +25,4 @@ e2e() {
   go test -p 1 -count=1 -v "${flags[@]}" "$@" 2>&1 | grep -vE '^=== (RUN|PAUSE|CONT)|^ +--- PASS'
 }
 e2e $(go list ./e2e/... | grep -v -e /leaks -e /bench)
-e2e -run TestNothingIsLeft ./e2e/leaks
+e2e ./e2e/leaks -args -baseline "$before"

@@ -1,8 +1,9 @@
-// Package leaks holds the first and the last test of a run: what is of ours on
+// Package leaks holds the first and the last step of a run: what is of ours on
 // this machine before it, and that it has not become more after it.
 package leaks
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,30 +13,28 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
-// baseline names the file in which TestRemember notes what is there before a
-// run; without it TestNothingIsLeft takes anything for left behind.
-const baseline = "WARDYN_LEAKS_BASELINE"
-
-func TestRemember(t *testing.T) {
-	file := os.Getenv(baseline)
-	if file == "" {
-		t.Skip("no file to remember in: " + baseline + " is not set")
-	}
-	if err := os.WriteFile(file, []byte(strings.Join(ours(t), "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
+var (
+	remember = flag.String("remember", "", "note what is there in `FILE`, and call nothing left behind")
+	baseline = flag.String("baseline", "", "what `FILE` notes was there before and is not left behind")
+)
 
 func TestNothingIsLeft(t *testing.T) {
+	found := ours(t)
+	if *remember != "" {
+		if err := os.WriteFile(*remember, []byte(strings.Join(found, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
 	var before []string
-	if file := os.Getenv(baseline); file != "" {
-		b, err := os.ReadFile(file)
+	if *baseline != "" {
+		b, err := os.ReadFile(*baseline)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before = strings.Split(string(b), "\n")
 	}
-	for _, x := range ours(t) {
+	for _, x := range found {
 		if !slices.Contains(before, x) {
 			t.Errorf("left behind: %s", x)
 		}
