@@ -35,6 +35,7 @@ type backend interface {
 type launchSpec struct {
 	executable string
 	config     map[string]any // the plugin's options
+	temp       string         // for the plugin's temporary files
 	allocRoot  string
 	placement  *placement
 	out        *printer
@@ -62,7 +63,8 @@ func launchPlugin(ctx context.Context, s launchSpec) (backend, error) {
 	prints := make(chan host.Fingerprint, 1)
 	plugin, err := host.Launch(ctx, host.Options{
 		Path: s.executable, PluginConfig: s.config, Node: s.placement.node,
-		Log: s.log, LogLevel: s.logLevel,
+		Env: append(os.Environ(), "TMPDIR="+s.temp), // a plugin that is killed leaves its socket there
+		Log: s.log, LogLevel: s.logLevel, DieWithClient: true,
 		OnEvent:       func(ev host.Event) { s.out.event(ev.TaskName, "Driver: %s", ev.Message) },
 		OnFingerprint: func(f host.Fingerprint) { latest(prints, f) },
 		OnBreach: func(b host.Breach) {

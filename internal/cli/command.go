@@ -61,6 +61,7 @@ func commands() []*command {
 		helpCommand,
 		keeperCommand,
 		holderCommand,
+		caretakerCommand,
 	}
 }
 

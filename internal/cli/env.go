@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/doctor"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
@@ -66,10 +67,10 @@ type Env struct {
 
 // Main dispatches and returns the process's exit code.
 func Main(ctx context.Context, e Env) int {
-	// Keeper and holder are started by a plugin and may inherit its environment,
-	// so their commands go before the cookie.
-	daemon := len(e.Args) > 0 && (e.Args[0] == keeperCommand.name || e.Args[0] == holderCommand.name)
-	if !daemon && e.Getenv(cookieKey) == cookieValue {
+	// What is started beside a plugin may inherit its environment, so its
+	// command goes before the cookie.
+	beside := len(e.Args) > 0 && slices.Contains([]string{keeperCommand.name, holderCommand.name, caretakerCommand.name}, e.Args[0])
+	if !beside && e.Getenv(cookieKey) == cookieValue {
 		return e.report(e.servePlugin())
 	}
 	if len(e.Args) == 0 {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ import (
 // TestMain lets this test binary be the program that run starts: the real
 // plugin over a runner in memory, and its keeper.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "keeper" || os.Args[1] == "holder") {
+	if len(os.Args) > 1 && slices.Contains([]string{"keeper", "holder", "caretaker"}, os.Args[1]) {
 		os.Exit(Main(context.Background(), Env{Args: os.Args[1:], Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv}))
 	}
 	if plugin.LaunchedByNomad() {

@@ -49,11 +49,11 @@ func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int
 	r.out = newPrinter(e.Stdout, e.Stderr, r.names())
 	r.notes()
 
-	work, err := r.workspace()
+	work, err := r.workspace(place)
 	if err != nil {
 		return exitFailed, err
 	}
-	defer func() { err = errors.Join(err, work.remove(ctx, e, r.config, err)) }()
+	defer func() { err = errors.Join(err, work.remove(ctx, e, r.config, err), work.dismiss()) }()
 
 	launching, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -70,7 +70,7 @@ func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int
 		group.Stop("Stopping, because nobody reads the output any more")
 	}
 	defer r.obey(group, cancel)()
-	if err := r.launch(launching, launch, work.alloc, place); err != nil {
+	if err := r.launch(launching, launch, work, place); err != nil {
 		return exitFailed, err
 	}
 	code = r.follow(ctx, group)
@@ -78,10 +78,11 @@ func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int
 }
 
 // launch sets the backend. An interrupt ends ctx, and then there is none.
-func (r *run) launch(ctx context.Context, launch launcher, allocRoot string, place *placement) error {
+func (r *run) launch(ctx context.Context, launch launcher, work *workspace, place *placement) error {
 	var log tail
 	s := launchSpec{
-		executable: r.env.Executable, config: r.config, allocRoot: allocRoot, placement: place, out: r.out,
+		executable: r.env.Executable, config: r.config, temp: work.temp, allocRoot: work.alloc,
+		placement: place, out: r.out,
 		log: &log, logLevel: "debug",
 	}
 	if r.options.logLevel != "" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,26 +24,37 @@ type workspace struct {
 	// made are the folders above alloc that were not there before, the deepest
 	// first.
 	made []string
+
+	dismiss func() error // ends the caretaker, who removes all this if the run is killed
 }
 
 // workspace makes the directories, and gives the plugin a data dir of its own,
 // whatever its options name: a run and a live agent on one engine never touch
 // each other's objects.
-func (r *run) workspace() (*workspace, error) {
-	temp, err := os.MkdirTemp("", "wardyn-run-")
+func (r *run) workspace(p *placement) (*workspace, error) {
+	alloc, err := filepath.Abs(r.options.allocRoot)
 	if err != nil {
-		return nil, fmt.Errorf("temporary directory: %w", err)
-	}
-	w := &workspace{temp: temp, data: filepath.Join(temp, "data"), alloc: r.options.allocRoot, keep: r.options.keep}
-	r.config["data_dir"] = w.data
-	if w.alloc == "" {
-		w.alloc = filepath.Join(w.temp, "alloc")
-	}
-	if w.alloc, err = filepath.Abs(w.alloc); err != nil {
 		return nil, fmt.Errorf("-alloc-dir: %w", err)
 	}
+	temp := filepath.Join(os.TempDir(), fmt.Sprint("wardyn-run-", rand.Uint32()))
+	if r.options.allocRoot == "" {
+		alloc = filepath.Join(temp, "alloc")
+	}
+	w := &workspace{temp: temp, data: filepath.Join(temp, "data"), alloc: alloc, keep: r.options.keep}
+	r.config["data_dir"] = w.data
 	if r.options.allocRoot != "" {
 		w.made = absent(w.alloc)
+	}
+	// First, so that there is no moment at which a kill would leave anything.
+	w.dismiss, err = appoint(r.env, estate{
+		Config: r.config, Temp: w.temp, Data: w.data, AllocRoot: w.alloc, AllocDir: filepath.Join(w.alloc, p.alloc),
+		Made: w.made, Keep: w.keep,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		return nil, errors.Join(fmt.Errorf("temporary directory: %w", err), w.dismiss())
 	}
 	return w, nil
 }

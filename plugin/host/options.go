@@ -32,6 +32,10 @@ type Options struct {
 	Log      io.Writer // the plugin's log lines and our own, as text; nil drops them
 	LogLevel string    // trace, debug, info, warn or error; default info
 
+	// DieWithClient has the kernel kill the plugin's processes when this one ends
+	// without Close or Detach. No Nomad client does that.
+	DieWithClient bool
+
 	OnEvent       func(Event)       // each task event of the driver
 	OnFingerprint func(Fingerprint) // each fingerprint
 	OnBreach      func(Breach)      // each breach of the protocol, also those beyond the kept ones

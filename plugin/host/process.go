@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-plugin/runner"
@@ -33,6 +35,7 @@ type process struct {
 	drained  chan struct{}  // closed when stderr has ended
 	exited   chan struct{}  // closed when the process has been waited for
 	waitErr  error          // set before exited closes
+	bound    bool           // dies with this process
 }
 
 var _ runner.Runner = (*process)(nil)
@@ -51,7 +54,9 @@ func newProcess(o Options, env []string, breaches *breachLog) *process {
 			cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], kv)
 		}
 	}
-	return &process{cmd: cmd, breaches: breaches, drained: make(chan struct{}), exited: make(chan struct{})}
+	return &process{
+		cmd: cmd, breaches: breaches, drained: make(chan struct{}), exited: make(chan struct{}), bound: o.DieWithClient,
+	}
 }
 
 func (p *process) Start(context.Context) error {
@@ -60,7 +65,7 @@ func (p *process) Start(context.Context) error {
 		return err
 	}
 	stderrW := p.cmd.Stderr.(*os.File)
-	err = p.cmd.Start()
+	err = p.startCommand()
 	// The child has its own copies now, or never will.
 	closeErr := errors.Join(stdoutW.Close(), stderrW.Close())
 	if err != nil {
@@ -71,6 +76,26 @@ func (p *process) Start(context.Context) error {
 	go p.filter(filtered)
 	go p.reap()
 	return closeErr
+}
+
+// startCommand starts the process. One that is to die with this process is
+// bound to the thread that started it, which therefore stays.
+func (p *process) startCommand() error {
+	if !p.bound {
+		return p.cmd.Start()
+	}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			<-p.exited
+		}
+	}()
+	return <-started
 }
 
 func (p *process) openPipes() (stdoutW *os.File, err error) {
