@@ -81,7 +81,7 @@ func TestAllocDirGoesWithItsParents(t *testing.T) {
 		base := t.TempDir()
 		t.Setenv("TMPDIR", t.TempDir())
 		r := &run{options: runOptions{allocRoot: filepath.Join(base, "a", "b"), keep: c.keep}, config: map[string]any{}}
-		w, err := r.workspace()
+		w, err := r.workspace(&placement{alloc: "alloc-id"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestAnAbsentEngineIsToldOnce(t *testing.T) {
 	} {
 		t.Setenv("TMPDIR", t.TempDir())
 		r := &run{config: map[string]any{}}
-		w, err := r.workspace()
+		w, err := r.workspace(&placement{alloc: "alloc-id"})
 		if err != nil {
 			t.Fatal(err)
 		}
