@@ -175,7 +175,8 @@ func bindOf(source, target string, readOnly bool, r VolumeRules) (bind, error) {
 	b := bind{Target: path.Clean(target), ReadOnly: readOnly}
 	if path.IsAbs(source) && r.allows(path.Clean(source)) {
 		b.Host = path.Clean(source)
-		return b, errors.Join(runner.ValidateMountName(b.Host), runner.ValidateTarget(b.Target))
+		// It goes where the job says, as folders of the task's own do.
+		return b, errors.Join(runner.ValidateMountName(b.Host), checkTarget(target))
 	}
 	var err error
 	if b.Source, err = taskpath.ParseSource(source); err != nil && path.IsAbs(source) {
