@@ -7,10 +7,11 @@ import (
 	"testing"
 )
 
-// TestJobShapes: what each job of jobs/shapes is told, word for word, under an
-// operator who opened nothing and under one who opened what the shape needs.
+// TestJobShapes: what each job written for another driver is told, word for
+// word, under an operator who opened nothing and under one who opened what the
+// shapes need.
 func TestJobShapes(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "jobs", "shapes", "*.nomad.hcl"))
+	files, err := filepath.Glob(filepath.Join("..", "jobfile", "testdata", "shapes", "*.nomad.hcl"))
 	if err != nil || len(files) != 10 {
 		t.Fatalf("%d shapes, %v; want 10", len(files), err)
 	}
