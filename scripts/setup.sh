@@ -110,6 +110,8 @@ tests() {
   command -v gcc >/dev/null || want+=(gcc libc6-dev)
   [ -x /bin/busybox ] || [ -x /usr/bin/busybox ] && /bin/busybox --list >/dev/null 2>&1 || want+=(busybox-static)
   command -v git >/dev/null || want+=(git)
+  [ -x /usr/bin/curl ] || want+=(curl)
+  [ -x /usr/bin/wget ] || want+=(wget)
   command -v ip >/dev/null || want+=(iproute2)
   if ! command -v docker-registry >/dev/null; then
     want+=(docker-registry)

@@ -42,6 +42,7 @@ type rig struct {
 	endpoint, binary         string
 	image, data, dir, caFile string
 	config                   map[string]any
+	memory                   int64 // MiB of a task
 	up                       *upstream
 	log                      *text
 
@@ -63,7 +64,7 @@ func newRigWith(t *testing.T, files map[string]string, options map[string]any) *
 		files = map[string]string{}
 	}
 	files["bin/client"] = clientBinary(t)
-	r := &rig{endpoint: testenv.Engine(t), binary: binary(t), dir: t.TempDir(), log: &text{}}
+	r := &rig{endpoint: testenv.Engine(t), binary: binary(t), dir: t.TempDir(), log: &text{}, memory: 128}
 	r.engine, r.data, r.caFile = testenv.Client(t, r.endpoint), filepath.Join(r.dir, "data"), filepath.Join(r.dir, "ca.pem")
 	r.image = testenv.ImageWith(t, testenv.ImageConfig{Cmd: []string{"/bin/sh"}, ExtraFiles: files})
 	r.up = newUpstream(t, r.caFile)
@@ -232,7 +233,7 @@ func (r *rig) prepare(t *testing.T, class string, config map[string]any) *work {
 	if err == nil {
 		w.Task, err = w.alloc.NewTask(host.TaskSpec{
 			Name: "main", Stdout: w.out, Stderr: w.out, StatsInterval: -1,
-			Resources: host.Resources{CPU: 200, MemoryMB: 128}, Config: all,
+			Resources: host.Resources{CPU: 200, MemoryMB: w.rig.memory}, Config: all,
 		})
 	}
 	if err != nil {
