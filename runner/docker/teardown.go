@@ -69,6 +69,9 @@ func (r *Runner) teardown(ctx context.Context, run uuid.UUID) error {
 	if err != nil {
 		return err
 	}
+	if pooled {
+		r.use.groups.drop(ProxyName(e.ID))
+	}
 	if pooled && r.pool.keeping.Load() {
 		return unwind(ctx, r.leaveSlot(run, e))
 	}

@@ -30,7 +30,11 @@ func (r *Runner) SidecarUsage(ctx context.Context, ref string) (runner.Usage, er
 	if err != nil {
 		return runner.Usage{}, err
 	}
-	return r.sample(ctx, ProxyName(run), r.inspectContainer)
+	id, err := r.netOf(run)
+	if err != nil {
+		return runner.Usage{}, err
+	}
+	return r.sample(ctx, ProxyName(id), r.inspectContainer)
 }
 
 // sample reads the use of one container, which look finds when its control
