@@ -25,6 +25,7 @@ type use struct {
 	agents agents
 	groups groups
 	owed   owed
+	ending own // sandboxes whose sidecar ends with them
 }
 
 // forget drops what is remembered of a sandbox that is gone.
@@ -33,6 +34,7 @@ func (u *use) forget(ref string) {
 	u.sinks.drop(ref)
 	u.agents.drop(ref)
 	u.groups.drop(ref)
+	u.ending.drop(ref)
 	if run, err := RunOf(ref); err == nil {
 		u.groups.drop(ProxyName(run))
 	}

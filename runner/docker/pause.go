@@ -72,6 +72,7 @@ func (r *Runner) Start(ctx context.Context, ref string) error {
 	case c.State.Running:
 		return nil
 	}
+	r.use.ending.drop(ref)
 	if err := r.renewHolder(ctx, c); err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (r *Runner) Park(ctx context.Context, ref string) error {
 	if _, err := r.look(ctx, ref); err != nil {
 		return err // StopProcess would take a sandbox that is gone for a success
 	}
-	return r.StopProcess(ctx, ref, "", parkGrace)
+	return r.stopProcess(ctx, ref, "", parkGrace, false)
 }
 
 func suspended(s *container.State) bool { return s.Paused }

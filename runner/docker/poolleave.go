@@ -51,16 +51,18 @@ func (r *Runner) drainSidecar(ctx context.Context, id uuid.UUID) error {
 	if err := goneIsNil(wrap("stop "+name, r.api.ContainerKill(kctx, c.ID, defaultStopSignal))); err != nil {
 		return r.removeSidecar(ctx, id)
 	}
-	if !ended(ctx, process, sidecarGrace) {
+	wctx, cancel := context.WithTimeout(ctx, sidecarGrace)
+	defer cancel()
+	if !ended(wctx, process) {
 		return r.removeSidecar(ctx, id)
 	}
 	return nil
 }
 
-// ended waits until the process of a descriptor is down, for grace at most.
-func ended(ctx context.Context, process int, grace time.Duration) bool {
+// ended waits until the process of a descriptor is down, or ctx over.
+func ended(ctx context.Context, process int) bool {
 	const slice = 50 * time.Millisecond // between looks at ctx
-	for end := time.Now().Add(grace); time.Now().Before(end) && ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, int(slice.Milliseconds()))
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return false

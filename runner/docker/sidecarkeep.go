@@ -84,7 +84,7 @@ func (k *keepSidecar) needed(ctx context.Context) (bool, error) {
 			return false, err
 		case c.HostConfig != nil && c.HostConfig.NetworkMode.IsNone():
 			return false, nil
-		case c.State.Running:
+		case c.State.Running && !k.use.ending.has(k.ref):
 			return true, nil
 		}
 		select {
@@ -166,7 +166,7 @@ func (k *keepSidecar) replaceOnce(ctx context.Context) error {
 	defer end()
 	c, err := k.look(ctx, k.ref)
 	switch {
-	case errors.Is(err, runner.ErrNotFound), err == nil && !c.State.Running:
+	case errors.Is(err, runner.ErrNotFound), err == nil && (!c.State.Running || k.use.ending.has(k.ref)):
 		return errNotNeeded
 	case err != nil:
 		return err

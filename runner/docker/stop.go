@@ -28,8 +28,13 @@ var _ runner.Stopper = (*Runner)(nil)
 // down already, or gone, is nil. An unknown signal is ErrInvalid.
 //
 // A frozen sandbox is thawed before it is signalled: on some runtimes it could
-// otherwise not be killed at all.
+// otherwise not be killed at all. Its sidecar ends with it.
 func (r *Runner) StopProcess(ctx context.Context, ref, signal string, timeout time.Duration) error {
+	return r.stopProcess(ctx, ref, signal, timeout, true)
+}
+
+// stopProcess is StopProcess; one that is not forGood leaves the sidecar alone.
+func (r *Runner) stopProcess(ctx context.Context, ref, signal string, timeout time.Duration, forGood bool) error {
 	sig, err := stopSignal(signal)
 	if err != nil {
 		return err
@@ -42,6 +47,9 @@ func (r *Runner) StopProcess(ctx context.Context, ref, signal string, timeout ti
 		return err
 	case !c.State.Running:
 		return nil
+	}
+	if forGood {
+		defer r.sidecarFollows(ctx, ref, c)()
 	}
 	if sig == "" {
 		// An image may name what no job may: it is the engine's to judge.
