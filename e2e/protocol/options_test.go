@@ -2,11 +2,16 @@ package protocol
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/docker/docker/api/types/image"
+	dockerregistry "github.com/docker/docker/api/types/registry"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
 
@@ -105,4 +110,85 @@ mkdir /tmp/x 2>/dev/null || echo refused; [ -c /dev/f ] && echo device; `+awaitG
 			t.Errorf("%s: a network is there: %q", class, got)
 		}
 	})
+}
+
+// Bug 9: an open exec does not hold up a stop, and ends with it.
+func TestBug9StopEndsOpenExecs(t *testing.T) {
+	r := newRig(t)
+	each(t, r, func(t *testing.T, class string) {
+		w := r.start(t, class, up)
+		w.isUp(t)
+		var out output
+		begun, ended := make(chan struct{}), make(chan error, 1)
+		out.when(1, func() { close(begun) })
+		go func() {
+			_, err := w.Exec(deadline(t), host.ExecRequest{Command: []string{"/bin/sh", "-c", "echo here; exec sleep 98765"}, Stdout: &out})
+			ended <- err
+		}()
+		<-begun
+		if err := r.StopTask(deadline(t), w.ID(), 0, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.exits(t, 137)
+		<-ended
+	})
+}
+
+// K30, bugs 18 and 23: a task with credentials of its own pulls from a registry
+// that wants them, and says so in its events; one without gets nothing.
+func TestK30TaskPullsWithItsCredentials(t *testing.T) {
+	registry := testenv.Registry(t, true)
+	r := newRigWith(t, map[string]any{"images": map[string]any{"allow": []any{registry + "/*"}}})
+	ref := registry + "/acme/agent:1"
+	auth := map[string]any{"username": testenv.RegistryUser, "password": testenv.RegistryPassword}
+	r.push(t, ref)
+	denied := r.prepare(t, "CC1", "true", config(map[string]any{"image": ref}))
+	if err := denied.Start(deadline(t)); err == nil || !strings.Contains(err.Error(), "auth block") {
+		t.Errorf("without credentials: %v", err)
+	}
+	w := r.start(t, "CC1", "echo pulled", config(map[string]any{"image": ref, "auth": []any{auth}}))
+	w.exits(t, 0)
+	for _, words := range []string{"Pulling image " + ref, "Image " + ref + " is " + registry + "/acme/agent@sha256:"} {
+		eventually(t, "an event: "+words, func() bool { return r.events.find(w.ID(), words) != nil })
+	}
+	denied = r.prepare(t, "CC1", "true", config(map[string]any{"image": ref}))
+	if err := denied.Start(deadline(t)); err == nil || !strings.Contains(err.Error(), "does not give it to this task") {
+		t.Errorf("present, without credentials: %v", err)
+	}
+	denied = r.prepare(t, "CC1", "true", config(map[string]any{"image": "busybox:1"}))
+	if err := denied.Start(deadline(t)); err == nil || !strings.Contains(err.Error(), "images.allow") {
+		t.Errorf("another registry: %v", err)
+	}
+	if text := r.log.tail(1 << 20); strings.Contains(text, testenv.RegistryPassword) || strings.Contains(string(w.Handle().DriverState), testenv.RegistryPassword) {
+		t.Error("the password is in the driver's log or state")
+	}
+}
+
+// push puts an image of the test's own into a registry and takes it off the
+// engine.
+func (r *rig) push(t *testing.T, ref string) {
+	t.Helper()
+	img := testenv.ImageWith(t, testenv.ImageConfig{Cmd: []string{"/bin/sh"}, Labels: map[string]string{"test": ref}})
+	if err := r.engine.ImageTag(deadline(t), img, ref); err != nil {
+		t.Fatal(err)
+	}
+	drop := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		r.engine.ImageRemove(ctx, ref, image.RemoveOptions{Force: true})
+	}
+	defer drop()
+	t.Cleanup(drop)
+	auth, err := dockerregistry.EncodeAuthConfig(dockerregistry.AuthConfig{Username: testenv.RegistryUser, Password: testenv.RegistryPassword})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc, err := r.engine.ImagePush(deadline(t), ref, image.PushOptions{RegistryAuth: auth})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rc.Close()
+	if _, err := io.Copy(io.Discard, rc); err != nil {
+		t.Fatal(err)
+	}
 }
