@@ -128,6 +128,11 @@ func (j judge) task(ctx context.Context, job *jobfile.Job, g jobfile.Group, t jo
 			out.fault(t, f)
 		}
 	}
+	if len(out.Faults) == 0 { // else that is likely why
+		for _, name := range t.Unread {
+			out.note(placeOf(t, name, ""), "task %q: %s uses a function that is not known here and was not checked", t.Name, name)
+		}
+	}
 	for _, name := range r.Unchecked {
 		out.note(placeOf(t, name, ""), "task %q: %s depends on what only the client knows and was not checked", t.Name, name)
 	}

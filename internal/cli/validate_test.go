@@ -98,6 +98,8 @@ func TestValidateExitCodes(t *testing.T) {
 		"no such variable": {[]string{"-var", "w=1", good}, askable, 1, `declares no variable "w"`, ""},
 		"the image":        {[]string{writeJob(t, `image = "foreign:1"`)}, askable, 1, "is for linux/s390x", ""},
 		"the class":        {[]string{writeJob(t, "image = \"a\"\nconfinement = \"CC2\"")}, askable, 1, ":8: task \"t\": confinement = \"CC2\": CC2 needs gVisor", ""},
+		"a function":       {[]string{writeJob(t, `image = bcrypt("x")`)}, unaskable, 0, "note: ", ""},
+		"what is unread":   {[]string{writeJob(t, `image = upper(1, 2)`)}, unaskable, 1, "job.nomad.hcl: 1 fault\n", ""},
 		"absent file":      {[]string{good, "/nonexistent.hcl"}, askable, 2, "ok, 1 task", "no such file"},
 		"JSON":             {[]string{"job.json"}, askable, 2, "", "in JSON are not read"},
 		"nothing":          {nil, askable, 2, "", "which job file"},
