@@ -1,6 +1,9 @@
 package plugin
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 const (
 	// claimWait is how long a predecessor that is dying is waited for.
@@ -15,9 +18,10 @@ const (
 // so that the next agent's plugin can have them, and takes it again when its
 // own comes back.
 type Claim interface {
-	// Take waits at most wait for another process to give it up. Its error says
-	// who has it. One that this process has already is nil.
-	Take(wait time.Duration) error
+	// Take waits at most wait, and not longer than ctx, for another process to
+	// give it up. Its error says who has it. One that this process has already is
+	// nil.
+	Take(ctx context.Context, wait time.Duration) error
 	// Give gives it up; one that this process does not have is fine.
 	Give()
 }
@@ -45,12 +49,13 @@ func (p *Plugin) giveUpIfOrphaned() {
 	}
 }
 
-// reclaim needs mu. Nothing but a call of a client's leads here.
+// reclaim needs mu. Only what a client asks for may lead here: what runs by
+// itself asks unattended first.
 func (p *Plugin) reclaim() error {
 	if !p.orphaned {
 		return nil
 	}
-	if err := p.built.Claim.Take(claimWait); err != nil {
+	if err := p.built.Claim.Take(p.life, claimWait); err != nil {
 		return err
 	}
 	p.orphaned = false

@@ -204,7 +204,7 @@ func (p *Plugin) build() (*Backend, error) {
 	if err != nil || b.Claim == nil {
 		return b, err
 	}
-	if err := b.Claim.Take(claimWait); err != nil {
+	if err := b.Claim.Take(p.life, claimWait); err != nil {
 		if b.Close != nil {
 			err = errors.Join(err, b.Close())
 		}

@@ -63,6 +63,9 @@ func (r *reaper) run(life context.Context, plan reaperPlan) {
 
 // sweep looks once, at the time now, and removes what is due.
 func (r *reaper) sweep(ctx context.Context, plan reaperPlan, now time.Time) error {
+	if r.p.unattended() {
+		return nil // what is there may be another plugin's by now
+	}
 	b, err := r.p.backend()
 	if err != nil {
 		return err

@@ -113,7 +113,7 @@ func (of estate) settle(ctx context.Context, e Env) error {
 		if d, err := datadir.Open(of.Data); err == nil {
 			claim := d.Claim()
 			// Whether the plugin has let go or not, its sandboxes have to end.
-			_ = claim.Take(pluginDeath)
+			_ = claim.Take(ctx, pluginDeath)
 			claim.Give()
 		}
 		// What this one does not find yet, that of remove does.

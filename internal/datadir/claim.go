@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,9 +28,9 @@ type Claim struct {
 // Claim is this process's claim on the data dir, not yet taken.
 func (d *Dir) Claim() *Claim { return &Claim{dir: d} }
 
-// Take takes the claim, waiting at most wait for another process to give it up.
-// One that is taken already is nil.
-func (c *Claim) Take(wait time.Duration) error {
+// Take takes the claim, waiting at most wait, and not longer than ctx, for
+// another process to give it up. One that is taken already is nil.
+func (c *Claim) Take(ctx context.Context, wait time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.file != nil {
@@ -44,7 +45,7 @@ func (c *Claim) Take(wait time.Duration) error {
 		if err == nil {
 			break
 		}
-		if taken := errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR); taken && time.Now().Before(end) {
+		if taken := errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR); taken && ctx.Err() == nil && time.Now().Before(end) {
 			continue
 		} else if taken {
 			err = fmt.Errorf("it is in use by another plugin (%s): give each agent of this node a data_dir of its own, or end the other", owner(f))

@@ -12,11 +12,11 @@ func TestK40OneClaimAtATime(t *testing.T) {
 	d := open(t)
 	a, b := d.Claim(), d.Claim()
 	for range 2 {
-		if err := a.Take(0); err != nil {
+		if err := a.Take(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := b.Take(10 * time.Millisecond)
+	err := b.Take(t.Context(), 10*time.Millisecond)
 	if err == nil {
 		t.Fatal("two have the claim")
 	}
@@ -26,11 +26,11 @@ func TestK40OneClaimAtATime(t *testing.T) {
 		}
 	}
 	time.AfterFunc(20*time.Millisecond, a.Give)
-	if err := b.Take(time.Minute); err != nil {
+	if err := b.Take(t.Context(), time.Minute); err != nil {
 		t.Errorf("a claim that was given up: %v", err)
 	}
 	a.Give()
-	if err := a.Take(0); err == nil {
+	if err := a.Take(t.Context(), 0); err == nil {
 		t.Error("giving up twice took it from another")
 	}
 	b.Give()
