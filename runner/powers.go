@@ -71,6 +71,14 @@ type Exit struct {
 	Err error
 }
 
+// LogDater tells how far back the substrate's own log reaches. Nobody counts
+// what it has dropped; when that was printed is all that is known of it.
+type LogDater interface {
+	// LogStart is when the oldest record kept of a stream was printed; the zero
+	// time when there is none.
+	LogStart(ctx context.Context, ref, stream string) (time.Time, error)
+}
+
 // OutputReader serves recovery: a fresh attach, and the substrate's own log.
 type OutputReader interface {
 	// AttachOutput opens the live output of a running sandbox.

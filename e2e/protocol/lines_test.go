@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -112,7 +113,7 @@ func TestK8BeyondTheBacklog(t *testing.T) {
 		"while [ ! -e /local/end ]; do sleep 0.1; done; echo last", awaitGo, wide-1, count)
 	w := r.start(t, "CC1", script, moreLogs)
 	eventually(t, "the first line", func() bool { return w.out.has("first\n") })
-	handle, keeper := w.stored(t), r.keeper(t)
+	handle, keeper, begun := w.stored(t), r.keeper(t), time.Now()
 	r.Close()
 	syscall.Kill(keeper, syscall.SIGKILL)
 	w.release(t)
@@ -125,12 +126,17 @@ func TestK8BeyondTheBacklog(t *testing.T) {
 	touch(t, w, "end")
 	w.exits(t, 0)
 	// The engine does not say how much it has dropped, so nobody can count it.
-	const said = "an unknown number of bytes"
-	after, found := strings.CutPrefix(w.out.String(), "first\n[wardyn] "+said+" lost while the driver was down\n")
-	if !found {
+	said := regexp.MustCompile(`^first\n\[wardyn\] an unknown number of bytes lost while the driver was down; ` +
+		`what follows was printed from (20\S+Z) on\n`).FindStringSubmatch(w.out.String())
+	var at time.Time
+	var err error
+	if said != nil {
+		at, err = time.Parse(time.RFC3339, said[1])
+	}
+	if said == nil || err != nil || at.Before(begun.Truncate(time.Second)) || at.After(time.Now()) {
 		t.Fatalf("nothing says that output is lost (%d bytes came): %.200q", w.out.Len(), w.out.String())
 	}
-	if kept := len(after); kept < 50<<20 || kept >= wide*count {
+	if kept := w.out.Len() - len(said[0]); kept < 50<<20 || kept >= wide*count {
 		t.Errorf("%d bytes came after that, of %d", kept, wide*count)
 	}
 	if !strings.HasSuffix(w.out.tail(6), "last\n") {

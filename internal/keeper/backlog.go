@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper/seam"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
@@ -32,11 +33,12 @@ type backlog struct {
 // part is the log of one stream.
 type part struct {
 	spool
-	start    int64 // offset in the log of the first byte to deliver
-	found    bool  // start follows on what was delivered
-	received int64 // what the attach had brought before the log was read
-	skip     int64 // bytes at the attach's beginning that the log has too
-	before   int64 // size of the log when it was read before; -1 the first time
+	start    int64     // offset in the log of the first byte to deliver
+	found    bool      // start follows on what was delivered
+	received int64     // what the attach had brought before the log was read
+	skip     int64     // bytes at the attach's beginning that the log has too
+	before   int64     // size of the log when it was read before; -1 the first time
+	since    time.Time // when the log's beginning was printed; zero when found or not known
 }
 
 // read reads both logs. With live it notes how much had come before each was.
@@ -66,6 +68,10 @@ func (b *backlog) read(ctx context.Context, live *tap) error {
 			return fmt.Errorf("read the engine's log: %w", err)
 		}
 		p.start, p.found = l.Start, l.Found
+		if dater, ok := b.from.(runner.LogDater); ok && !p.found {
+			// It only dates what is lost: without it the loss is told all the same.
+			p.since, _ = dater.LogStart(ctx, b.ref, s.String())
+		}
 	}
 	return nil
 }
@@ -102,7 +108,7 @@ func (b *backlog) gaps() (out [streams]gap, files []*os.File) {
 		g := gap{Offset: from - p.base, Length: p.size - from, Skip: p.skip}
 		switch lost := p.lost(); {
 		case lost == LostUnknown:
-			g.Note = "[wardyn] an unknown number of bytes lost while the driver was down\n"
+			g.Note = "[wardyn] an unknown number of bytes lost while the driver was down" + p.goesOn() + "\n"
 		case lost > 0:
 			g.Lost = lost
 			g.Note = fmt.Sprintf("[wardyn] %d bytes lost while the driver was down\n", lost)
@@ -125,6 +131,14 @@ func (b *backlog) lost() (sum int64) {
 		sum += lost
 	}
 	return sum
+}
+
+// goesOn is what is known of a loss that nobody has counted.
+func (p *part) goesOn() string {
+	if p.since.IsZero() {
+		return ""
+	}
+	return "; what follows was printed from " + p.since.UTC().Format(time.RFC3339) + " on"
 }
 
 func (p *part) lost() int64 {

@@ -107,6 +107,9 @@ type process struct {
 	mu   sync.Mutex
 	log  [streams]bytes.Buffer
 	conn net.Conn
+
+	since    time.Time // see runner.LogDater
+	sinceErr error
 }
 
 func (p *process) print(s stream, text string) {
@@ -153,6 +156,10 @@ func (p *process) ReadLog(_ context.Context, _, name string) (io.ReadCloser, err
 		s = stderr
 	}
 	return io.NopCloser(bytes.NewReader(bytes.Clone(p.log[s].Bytes()))), nil
+}
+
+func (p *process) LogStart(context.Context, string, string) (time.Time, error) {
+	return p.since, p.sinceErr
 }
 
 func (p *process) exit() {
@@ -505,7 +512,17 @@ func TestK8ClientGoesAndComes(t *testing.T) {
 }
 
 func TestK8LossIsSaidInTheLog(t *testing.T) {
+	const lost = "[wardyn] an unknown number of bytes lost while the driver was down"
+	t.Run("dated", func(t *testing.T) {
+		at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+		lossIsSaid(t, at, nil, lost+"; what follows was printed from 2026-01-02T03:04:05Z on\nnew output\n")
+	})
+	t.Run("not dated", func(t *testing.T) { lossIsSaid(t, time.Time{}, errors.New("no"), lost+"\nnew output\n") })
+}
+
+func lossIsSaid(t *testing.T, since time.Time, sinceErr error, want string) {
 	w := newWorld(t)
+	w.proc.since, w.proc.sinceErr = since, sinceErr
 	out := collectAll(t, w.task.Stdout)
 	collectAll(t, w.task.Stderr)
 	w.follow(t)
@@ -524,7 +541,7 @@ func TestK8LossIsSaidInTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	if got := out.text(); !strings.Contains(got, "[wardyn] ") || !strings.HasSuffix(got, "new output\n") {
+	if got := out.text(); !strings.HasSuffix(got, "old\n"+want) {
 		t.Errorf("end of the log: %q", got[max(0, len(got)-120):])
 	}
 }

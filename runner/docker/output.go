@@ -1,12 +1,15 @@
 package docker
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
@@ -14,7 +17,10 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
-var _ runner.OutputReader = (*Runner)(nil)
+var (
+	_ runner.OutputReader = (*Runner)(nil)
+	_ runner.LogDater     = (*Runner)(nil)
+)
 
 // SetOutput says who takes over the output of a sandbox's main process when it
 // is started the next time, by Start after Park for instance: a process of this
@@ -73,7 +79,34 @@ func (r *Runner) attachStream(ctx context.Context, ref string, tty bool) (runner
 // ReadLog reads one stream of the engine's log of a sandbox, from the oldest
 // record that rotation has left to the newest, as it was printed.
 func (r *Runner) ReadLog(ctx context.Context, ref, stream string) (io.ReadCloser, error) {
-	o := container.LogsOptions{ShowStdout: stream == "stdout", ShowStderr: stream == "stderr"}
+	return r.readLog(ctx, ref, stream, container.LogsOptions{})
+}
+
+// LogStart is when the oldest record that rotation has left was printed.
+func (r *Runner) LogStart(ctx context.Context, ref, stream string) (time.Time, error) {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	log, err := r.readLog(ctx, ref, stream, container.LogsOptions{Timestamps: true})
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer log.Close()
+	stamp, err := bufio.NewReaderSize(log, 64).ReadString(' ')
+	if err == io.EOF {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, refused("log of "+ref, err)
+	}
+	at, err := time.Parse(time.RFC3339Nano, strings.TrimSuffix(stamp, " "))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("log of %s: %w", ref, err)
+	}
+	return at, nil
+}
+
+func (r *Runner) readLog(ctx context.Context, ref, stream string, o container.LogsOptions) (io.ReadCloser, error) {
+	o.ShowStdout, o.ShowStderr = stream == "stdout", stream == "stderr"
 	if !o.ShowStdout && !o.ShowStderr {
 		return nil, fmt.Errorf("log of %s: stream %q: %w: want stdout or stderr", ref, stream, runner.ErrInvalid)
 	}
