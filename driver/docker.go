@@ -22,9 +22,13 @@ type Docker struct {
 	engine Engine
 	opts   DockerOpts
 	slots  slots
+	builds builds
 }
 
-var _ Driver = (*Docker)(nil)
+var (
+	_ Driver       = (*Docker)(nil)
+	_ SetupBuilder = (*Docker)(nil)
+)
 
 // NewDocker makes a Driver over an engine. It does not talk to the engine.
 func NewDocker(e Engine, o DockerOpts) *Docker {

@@ -17,6 +17,7 @@ import (
 
 // sessionAsk is what a task asked for around its command.
 type sessionAsk struct {
+	Setup *setupAsk
 	Init  *scriptAsk
 	Repos []driver.RepoSpec
 	// AuthorName and AuthorEmail are the identity of commits in all clones.
@@ -31,6 +32,7 @@ var defaultWorkspace = taskpath.Source{Path: "local/workspace"}
 
 // readSession reads what comes before the command and what outlives it.
 func (a *ask) readSession(c TaskConfig, f *faults) {
+	a.readSetup(c.Setup, c.Load != "", f)
 	a.readInit(c.Init, f)
 	a.readRepos(c, f)
 	a.readWorkspace(c, f)
@@ -249,7 +251,10 @@ func (a *ask) giveWay(mounts []*driverpb.Mount) {
 }
 
 // stageNames are the stages that run in a task's own sandbox.
-func stageNames(s driver.Spec) (names []string) {
+func stageNames(s driver.Spec, setup bool) (names []string) {
+	if setup {
+		names = append(names, "setup")
+	}
 	if len(s.Repos) > 0 {
 		names = append(names, "clone")
 	}

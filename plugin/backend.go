@@ -40,6 +40,9 @@ type Backend struct {
 	Denied func(ctx context.Context) []string
 	// Claim keeps the backend to one plugin process; nil when nobody could share it.
 	Claim Claim
+	// TrimSetups removes images of setups beyond what the operator keeps; nil
+	// keeps all.
+	TrimSetups func(ctx context.Context) error
 	// Close is called when the plugin ends. Sandboxes stay.
 	Close func() error
 }

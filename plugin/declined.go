@@ -15,7 +15,6 @@ type refusal struct{ reason, instead string }
 var declined = map[string]refusal{
 	// Ours.
 	"record": {"this version makes no recordings", "remove the line"},
-	"setup":  {"this version has no setup step", "build it into the image, or run it in the task's own command"},
 
 	// Ways round the sidecar.
 	"network_aliases":        {"the sandbox has a network of its own, without neighbours", "remove the line"},

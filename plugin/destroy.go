@@ -35,10 +35,17 @@ func (p *Plugin) DestroyTask(ctx context.Context, r *driverpb.DestroyTaskRequest
 			killFirst(ctx, b, t)
 		}
 	}
-	if err := removeRun(ctx, b, run); err != nil {
+	var serr error
+	if !known || t.state.hasStage("setup") {
+		serr = removeSetup(ctx, b, run)
+	}
+	if err := errors.Join(serr, removeRun(ctx, b, run)); err != nil {
 		p.log.Error("a sandbox could not be removed; trying on", "task_id", id, "run", run, "error", err)
 		go p.bury(b, id, run)
 		return nil, callError(err)
+	}
+	if known {
+		p.dropPrivate(ctx, b, t)
 	}
 	p.forget(id)
 	return &driverpb.DestroyTaskResponse{}, nil
@@ -49,6 +56,9 @@ func (p *Plugin) DestroyTask(ctx context.Context, r *driverpb.DestroyTaskRequest
 func killFirst(ctx context.Context, b *Backend, t *task) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	if t.settingUp() && t.endSetup(ctx) != nil {
+		return
+	}
 	if stopProcess(ctx, b.Runner, t.state.Ref, "SIGKILL", 0) != nil {
 		return
 	}
@@ -91,7 +101,7 @@ func (p *Plugin) forget(id TaskID) {
 func (p *Plugin) bury(b *Backend, id TaskID, run uuid.UUID) {
 	var pause backoff
 	for pause.sleep(p.life) == nil {
-		if err := removeRun(p.life, b, run); err == nil {
+		if err := errors.Join(removeSetup(p.life, b, run), removeRun(p.life, b, run)); err == nil {
 			p.log.Info("removed at last", "task_id", id, "run", run)
 			p.forget(id)
 			return

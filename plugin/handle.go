@@ -52,6 +52,8 @@ type task struct {
 	// credentials are what the task's sidecar may ask for.
 	credentials []control.Credential
 	ports       *ports.Set
+	// setup is what runs before the task has a sandbox; nil when nothing does.
+	setup *setupState
 	// carried is closed when all of the task's output has been delivered.
 	carried chan struct{}
 

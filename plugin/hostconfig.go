@@ -50,6 +50,7 @@ type HostConfig struct {
 	Volumes         VolumeRules
 	Limits          LimitRules
 	Disk            DiskRules
+	Setups          SetupRules
 	Slots           int // 0 is the size of the subnet pool
 	PoolSize        int // slots kept warm
 	// Ports are the host's ports that tasks may have; nil is every port that
@@ -120,6 +121,7 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 	h.Ports = portRanges(f, c.Ports)
 	h.Reaper = reaperOptions(f, c.Reaper)
 	h.Images = imageRules(f, c.ImageConfig)
+	h.Setups = setupRules(f, c.Setup)
 	h.Volumes = volumeRules(f, c.Volumes)
 	h.PoolSize = poolSize(f, c.PoolConfig, h)
 	h.Limits = limitRules(f, c.LimitHostConfig)

@@ -77,6 +77,7 @@ func TestOptionsOfAll(t *testing.T) {
 		CPUCapMillis: 4000, MaxMemoryMiB: 8192, MaxPids: 1024, Slots: 100,
 		AllowCaps: []string{"CHOWN", "SETUID"}, AllowSecretsDir: true, ExposeTokens: true,
 		EgressHost: EgressHost{Approvals: ApprovalsNode},
+		Setups:     setupRules(nil, nil),
 		Images:     ImageRules{KeepUnused: defaultImageDelay},
 	}
 	if !reflect.DeepEqual(got, want) {

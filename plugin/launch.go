@@ -163,6 +163,11 @@ func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig
 		defer archive.Close()
 		src.Archive = archive
 	}
+	if pl.Setup != nil {
+		if started, err := p.setUp(ctx, b, t, &pl); err != nil || started {
+			return t, err
+		}
+	}
 	h, err := b.Driver.Create(ctx, pl.Spec)
 	if err != nil {
 		return nil, err
@@ -194,7 +199,7 @@ func (p *Plugin) watchNew(b *Backend, t *task, pl plan) {
 func stateOf(pl plan, ref string) state {
 	policy := pl.Spec.Sandbox.ProxyConfig.Policy
 	return state{
-		Stages:  stageNames(pl.Spec),
+		Stages:  stageNames(pl.Spec, pl.Setup != nil),
 		DiskMiB: pl.Spec.Sandbox.Resources.DiskMiB,
 		Version: stateVersion, Run: pl.Run, Ref: ref, Session: pl.Spec.SessionID,
 		Class: pl.Spec.Sandbox.ConfinementClass, Image: pl.Spec.Image, TTY: pl.Spec.Sandbox.Task.TTY,

@@ -26,6 +26,7 @@ type Config struct {
 	Reaper           *ReaperConfig      `codec:"reaper"`
 
 	EgressPluginConfig `codec:",squash"`
+	SetupPluginConfig  `codec:",squash"`
 	GitPluginConfig    `codec:",squash"`
 	ImageConfig        `codec:",squash"`
 	MountHostConfig    `codec:",squash"`
@@ -69,6 +70,7 @@ func configSpec() *hclspec.Spec {
 		"reaper":            reaperSpec(),
 	}
 	egressPluginSpec(s)
+	setupPluginSpec(s)
 	gitPluginSpec(s)
 	addImageConfig(s)
 	addMountHost(s)
@@ -115,6 +117,7 @@ type TaskConfig struct {
 	ImageTaskConfig `codec:",squash"`
 	MountTaskConfig `codec:",squash"`
 	SessionConfig   `codec:",squash"`
+	SetupTaskConfig `codec:",squash"`
 	LimitTaskConfig `codec:",squash"`
 	// Declined holds every other option of the schema; see declined.go.
 	Declined map[string]any `codec:",remain"`
@@ -162,6 +165,7 @@ func taskSpec() *hclspec.Spec {
 	addImageTask(s)
 	addMountTask(s)
 	sessionSpec(s)
+	setupSpec(s)
 	addLimitTask(s)
 	for name := range declined {
 		s[name] = hclspec.Attr(name, hclspec.Any)

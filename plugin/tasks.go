@@ -116,6 +116,11 @@ func (p *Plugin) StopTask(ctx context.Context, r *driverpb.StopTaskRequest) (*dr
 			return &driverpb.StopTaskResponse{}, nil
 		}
 		ref = t.state.Ref
+		if t.settingUp() {
+			if err := t.endSetup(ctx); err != nil {
+				return nil, callError(err)
+			}
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout+stopSlack)
 	defer cancel()
@@ -182,6 +187,9 @@ func (p *Plugin) living(id string) (*task, *Backend, error) {
 	}
 	if _, ended := t.exit(); ended {
 		return nil, nil, callError(fmt.Errorf("task %q has exited: %w", t.config.GetName(), errState))
+	}
+	if t.settingUp() {
+		return nil, nil, callError(fmt.Errorf("the setup of task %q is running; it has no sandbox yet: %w", t.config.GetName(), errState))
 	}
 	b, err := p.backend()
 	return t, b, callError(err)

@@ -43,8 +43,10 @@ type facts struct {
 
 // plan is one task, ready to be handed down.
 type plan struct {
-	Run  uuid.UUID
-	Spec driver.Spec
+	Run uuid.UUID
+	// Setup makes the image that the task starts from; nil starts from its own.
+	Setup *setupAsk
+	Spec  driver.Spec
 	// Stage[i] is to be bound at StageDir/i before the sandbox is created.
 	Stage []bind
 	// Sources say where the secrets are that its sidecar may ask for.
@@ -86,6 +88,9 @@ func judgeTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (ju
 	a.checkKept(t, f)
 	checkSnapshot(t, a, f)
 	a.Init.load(fx.Read, f)
+	if a.Setup != nil {
+		a.Setup.load(fx.Read, f)
+	}
 	g := readGiven(t, a, h, f)
 	class := chooseClass(a.Class, h, fx, f)
 	checkPowers(a, g, class, f)
@@ -128,7 +133,8 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 	mounts, stage := mountsOf(t, a, g, class, fx)
 	sources := append(injectSources(run, a), gitSources(run, SessionID(t), a)...)
 	pl := plan{
-		Run: run,
+		Run:   run,
+		Setup: a.Setup,
 		Spec: driver.Spec{
 			Name:      t.GetName(),
 			Image:     a.Image,

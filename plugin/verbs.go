@@ -206,6 +206,9 @@ func (c verbCall) stateWord() string {
 	if _, ended := c.task.exit(); ended {
 		return "exited"
 	}
+	if c.task.settingUp() {
+		return "setup"
+	}
 	b, err := c.plugin.backend()
 	if err != nil {
 		return "unknown: " + err.Error()

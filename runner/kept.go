@@ -19,6 +19,7 @@ type Image struct {
 	Ref, ID string
 	Labels  map[string]string
 	Created time.Time
+	Used    time.Time // when a task last started from it
 	// Bytes is what it takes beyond the image it was made from.
 	Bytes int64
 	// Users are the sandboxes made from it, running or not.

@@ -96,6 +96,9 @@ func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Ba
 		StageRoot: stage,
 		Denied:    p.runner.Denied,
 		Claim:     p.dir.Claim(),
+		TrimSetups: func(ctx context.Context) error {
+			return p.runner.TrimSetupImages(ctx, h.Setups.MaxBytes, h.Setups.MaxAge)
+		},
 		Close: func() error {
 			p.keeper.Close()
 			p.control.Shutdown()

@@ -71,7 +71,7 @@ func (k kept) images(ctx context.Context) ([]cli.KeptItem, error) {
 	}
 	var out []cli.KeptItem
 	for _, i := range all {
-		it := cli.KeptItem{ID: i.Ref, Kind: "setup", Namespace: i.Labels[driver.NamespaceLabel], Bytes: i.Bytes, Created: i.Created, Users: i.Users}
+		it := cli.KeptItem{ID: i.Ref, Kind: "setup", Namespace: i.Labels[driver.NamespaceLabel], Bytes: i.Bytes, Created: i.Created, Used: i.Used, Users: i.Users}
 		_, it.Name, _ = strings.Cut(i.Ref, ":")
 		if rest, ok := strings.CutPrefix(i.Ref, driver.NamedSnapshot(it.Namespace, "")); ok {
 			it.Kind, it.Name = "snapshot", rest

@@ -42,7 +42,7 @@ func (r *Runner) Commit(ctx context.Context, ref, tag string, blankEnv []string)
 	}
 	cctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	made, err := r.api.ContainerCommit(cctx, c.ID, container.CommitOptions{Pause: !c.State.Paused})
+	made, err := r.api.ContainerCommit(cctx, c.ID, container.CommitOptions{Pause: c.State.Running && !c.State.Paused})
 	if err != nil {
 		return "", refused("snapshot of "+ref, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -99,5 +100,8 @@ func (r *Runner) RemoveOwnImage(ctx context.Context, ref string) error {
 	ctx, cancel := call(ctx)
 	defer cancel()
 	_, err = r.api.ImageRemove(ctx, withTag(ref), image.RemoveOptions{PruneChildren: true})
-	return goneIsNil(wrap("remove image "+ref, err))
+	if err = goneIsNil(wrap("remove image "+ref, err)); err == nil {
+		os.Remove(r.usePath(ref)) // a note without its image says nothing
+	}
+	return err
 }

@@ -37,5 +37,6 @@ func (r *Runner) ownSize(ctx context.Context, s image.Summary, ref string, users
 	if base, err := r.inspectFull(ctx, s.Labels[labelBase]); err == nil && base.Size <= s.Size {
 		out.Bytes -= base.Size
 	}
+	out.Used = r.lastUse(out)
 	return out
 }

@@ -1,0 +1,110 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// setupRepository holds the images that setup scripts made.
+const setupRepository = "rainier-env:"
+
+// ImageID is the id of the image that a task would start from, which is fetched
+// where it is absent.
+func (r *Runner) ImageID(ctx context.Context, ref string, src runner.ImageSource, labels map[string]string) (string, error) {
+	if ownImage(ref) {
+		f, err := r.ensureOwn(ctx, ref, labels)
+		return f.ID, err
+	}
+	f, err := r.ensureImage(ctx, ref, src)
+	return f.ID, err
+}
+
+// OwnImagePresent reports whether an image of ours is there for these labels. It counts
+// as a use of it.
+func (r *Runner) OwnImagePresent(ctx context.Context, ref string, labels map[string]string) (bool, error) {
+	_, err := r.ensureOwn(ctx, ref, labels)
+	if errors.Is(err, runner.ErrNotFound) {
+		return false, nil
+	}
+	if err == nil {
+		r.noteUse(ref)
+	}
+	return err == nil, err
+}
+
+// KeyedDigest is a digest of text that only this installation can make.
+func (r *Runner) KeyedDigest(text string) string { return r.opts.Dir.Proof(text) }
+
+// usePath is the file whose time says when an image of ours was last used.
+func (r *Runner) usePath(ref string) string {
+	return r.opts.Dir.Path("used", strings.NewReplacer("/", "+", ":", "@").Replace(ref))
+}
+
+func (r *Runner) noteUse(ref string) {
+	p := r.usePath(ref)
+	err := os.Mkdir(filepath.Dir(p), 0o700)
+	if err == nil || errors.Is(err, os.ErrExist) {
+		err = os.WriteFile(p, nil, 0o600)
+	}
+	if now := time.Now(); err == nil {
+		err = os.Chtimes(p, now, now)
+	}
+	if err != nil {
+		r.opts.Log.Warn("the use of an image is not noted", "image", ref, "error", err)
+	}
+}
+
+// lastUse is when an image of ours was last started from, or made.
+func (r *Runner) lastUse(i runner.Image) time.Time {
+	if fi, err := os.Stat(r.usePath(i.Ref)); err == nil && fi.ModTime().After(i.Created) {
+		return fi.ModTime()
+	}
+	return i.Created
+}
+
+// TrimSetupImages removes images of setups that nobody uses: those not used
+// for longer than age, and then the ones used longest ago until all together
+// take no more than most bytes. Zero is no limit.
+func (r *Runner) TrimSetupImages(ctx context.Context, most int64, age time.Duration) error {
+	all, err := r.ListOwnImages(ctx)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(i runner.Image) bool { return !strings.HasPrefix(i.Ref, setupRepository) })
+	var errs []error
+	for _, ref := range expendable(all, most, age, time.Now()) {
+		err := r.RemoveOwnImage(ctx, ref)
+		if errors.Is(err, runner.ErrPrecondition) {
+			continue // somebody started from it meanwhile
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// expendable chooses which images go.
+func expendable(all []runner.Image, most int64, age time.Duration, now time.Time) []string {
+	all = slices.SortedFunc(slices.Values(all), func(a, b runner.Image) int { return cmp.Or(a.Used.Compare(b.Used), cmp.Compare(a.Ref, b.Ref)) })
+	var total int64
+	for _, i := range all {
+		total += i.Bytes
+	}
+	var out []string
+	for _, i := range all {
+		old := age > 0 && now.Sub(i.Used) > age
+		if len(i.Users) > 0 || !old && (most <= 0 || total <= most) {
+			continue
+		}
+		out = append(out, i.Ref)
+		total -= i.Bytes
+	}
+	return out
+}
