@@ -78,7 +78,8 @@ type Review struct {
 	Notes []string
 	// Settings is what would hold for it; nil with faults.
 	Settings []Setting
-	// Sandbox is what the runner would be asked for; nil with faults.
+	// Sandbox is what the runner would be asked for; nil with faults, and where
+	// something is unchecked.
 	Sandbox *runner.SandboxSpec
 }
 
@@ -112,9 +113,10 @@ func ReviewTask(d Draft, h HostConfig, n NodeView) Review {
 		if n.Unasked && j.ask.Class == "" {
 			out.Settings[0].Value = "the strongest"
 		}
-		out.Sandbox = &pl.Spec.Sandbox
-		out.Sandbox.Image = pl.Spec.Image
-		out.Sandbox.Env = pl.Spec.Env
+		if len(o.open) == 0 {
+			out.Sandbox = &pl.Spec.Sandbox
+			out.Sandbox.Image, out.Sandbox.Env = pl.Spec.Image, pl.Spec.Env
+		}
 	}
 	return out
 }

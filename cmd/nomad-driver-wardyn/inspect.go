@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"runtime"
+	"strings"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli"
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
@@ -40,15 +41,24 @@ func askNode(ctx context.Context, h plugin.HostConfig) (*cli.Node, error) {
 	}
 	return &cli.Node{
 		View: view,
-		Check: func(ctx context.Context, r plugin.Review) (string, error) {
-			present, err := i.CheckSandbox(ctx, s, *r.Sandbox, limits(h))
-			if !present && err == nil {
-				return "the image is not on this host; it would be pulled, or loaded, when the task starts", nil
+		Check: func(ctx context.Context, r plugin.Review) (faults []plugin.Fault, note string) {
+			present, errs := i.CheckSandbox(ctx, s, *r.Sandbox, limits(h))
+			for _, err := range errs {
+				faults = append(faults, faultOf(err))
 			}
-			return "", err
+			if !present && len(errs) == 0 {
+				note = "the image is not on this host; it would be pulled, or loaded, when the task starts"
+			}
+			return faults, note
 		},
 		Close: func() { i.Close() },
 	}, nil
+}
+
+// faultOf is a fault of the runner's, whose text begins with the option.
+func faultOf(err error) plugin.Fault {
+	field, reason, _ := strings.Cut(strings.Join(strings.Fields(err.Error()), " "), " ")
+	return plugin.Fault{Field: strings.TrimSuffix(field, ":"), Reason: reason}
 }
 
 type classRuntime struct{ class, runtime string }

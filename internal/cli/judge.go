@@ -21,7 +21,7 @@ type Node struct {
 	View plugin.NodeView
 	// Check says what would keep a sandbox from being made there, and a word
 	// on what could not be told.
-	Check func(ctx context.Context, r plugin.Review) (note string, err error)
+	Check func(ctx context.Context, r plugin.Review) (faults []plugin.Fault, note string)
 	// Close lets go of the engine.
 	Close func()
 }
@@ -139,10 +139,10 @@ func (j judge) task(ctx context.Context, job *jobfile.Job, g jobfile.Group, t jo
 	for _, n := range r.Notes {
 		out.note(t.Pos, "task %q: %s", t.Name, n)
 	}
-	if j.node != nil && r.Sandbox != nil {
-		note, err := j.node.Check(ctx, r)
-		if err != nil {
-			out.fault(t, plugin.Fault{Field: "image", Reason: strings.ReplaceAll(err.Error(), "\n", "; ")})
+	if j.node != nil && r.Sandbox != nil && len(t.Unread) == 0 {
+		faults, note := j.node.Check(ctx, r)
+		for _, f := range faults {
+			out.fault(t, f)
 		}
 		if note != "" {
 			out.note(placeOf(t, "image", ""), "task %q: %s", t.Name, note)
@@ -171,8 +171,8 @@ func (v *fileVerdict) fault(t jobfile.Task, f plugin.Fault) {
 
 // placeOf is the line of an option, or of the task that lacks it.
 func placeOf(t jobfile.Task, field, value string) jobfile.Pos {
-	if field == "device" {
-		field = "resources.device"
+	if field == "device" || field == "memory" || field == "cpu" {
+		field = "resources." + field
 	}
 	if at, ok := t.Places.Find(field, value); ok {
 		return at

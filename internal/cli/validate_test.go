@@ -24,14 +24,16 @@ func askable(context.Context, plugin.HostConfig) (*Node, error) {
 			CPUs: 2, MemoryMiB: 4096, MHz: 4000, Classes: []types.ConfinementClass{types.CC1},
 			Why: map[types.ConfinementClass]string{types.CC2: "CC2 needs gVisor"},
 		},
-		Check: func(_ context.Context, r plugin.Review) (string, error) {
+		Check: func(_ context.Context, r plugin.Review) ([]plugin.Fault, string) {
 			switch r.Sandbox.Image {
 			case "present:1":
-				return "", nil
+				return nil, ""
 			case "foreign:1":
-				return "", errors.New("image foreign:1 is for linux/s390x")
+				return []plugin.Fault{{Field: "image", Reason: "it is for linux/s390x"}}, ""
+			case "":
+				return []plugin.Fault{{Field: "image", Reason: "asked about none"}}, ""
 			}
-			return "the image is not on this host", nil
+			return nil, "the image is not on this host"
 		},
 		Close: func() {},
 	}, nil
@@ -98,7 +100,8 @@ func TestValidateExitCodes(t *testing.T) {
 		"no such variable": {[]string{"-var", "w=1", good}, askable, 1, `declares no variable "w"`, ""},
 		"the image":        {[]string{writeJob(t, `image = "foreign:1"`)}, askable, 1, "is for linux/s390x", ""},
 		"the class":        {[]string{writeJob(t, "image = \"a\"\nconfinement = \"CC2\"")}, askable, 1, ":8: task \"t\": confinement = \"CC2\": CC2 needs gVisor", ""},
-		"a function":       {[]string{writeJob(t, `image = bcrypt("x")`)}, unaskable, 0, "note: ", ""},
+		"a function":       {[]string{writeJob(t, `image = bcrypt("x")`)}, askable, 0, "note: ", ""},
+		"a fact":           {[]string{writeJob(t, `image = "${meta.image}"`)}, askable, 0, "note: ", ""},
 		"what is unread":   {[]string{writeJob(t, `image = upper(1, 2)`)}, unaskable, 1, "job.nomad.hcl: 1 fault\n", ""},
 		"absent file":      {[]string{good, "/nonexistent.hcl"}, askable, 2, "ok, 1 task", "no such file"},
 		"JSON":             {[]string{"job.json"}, askable, 2, "", "in JSON are not read"},

@@ -174,23 +174,41 @@ func (s Inspection) Runtime(class types.ConfinementClass, pin string) (string, e
 }
 
 // CheckSandbox finds what would keep a sandbox from being created on this host,
-// as far as it can be told without making anything. Mounts are not looked at:
-// their sources may not exist yet. present says whether the image is there; one
-// that is not is not judged.
-func (i *Inspector) CheckSandbox(ctx context.Context, s Inspection, spec runner.SandboxSpec, limit runner.Resources) (present bool, err error) {
+// as far as it can be told without making anything: one error for each fault,
+// that begins with the option. Mounts are not looked at, since their sources may
+// not exist yet. present says whether the image is there; one that is not is
+// not judged.
+func (i *Inspector) CheckSandbox(ctx context.Context, s Inspection, spec runner.SandboxSpec, limit runner.Resources) (present bool, errs []error) {
 	spec.Resources = withDefaults(spec.Resources, limit)
 	if spec.Task != nil {
 		task := *spec.Task
 		task.Mounts = nil
 		spec.Task = &task
 	}
-	err = checkSpec(spec, s.facts, "", limit, nil)
-	img, ierr := i.runner.inspectImage(ctx, spec.Image)
+	errs = each(checkSpec(spec, s.facts, "", limit, nil))
+	img, err := i.runner.inspectImage(ctx, spec.Image)
 	switch {
-	case errors.Is(ierr, runner.ErrNotFound):
-		return false, err
-	case ierr != nil:
-		return false, errors.Join(err, ierr)
+	case errors.Is(err, runner.ErrNotFound):
+		return false, errs
+	case err != nil:
+		return false, append(errs, err)
 	}
-	return true, errors.Join(err, checkImage(spec, img, s.facts))
+	return true, append(errs, each(checkImage(spec, img, s.facts))...)
+}
+
+// each are the errors that invalid joined.
+func each(err error) []error {
+	if err == nil {
+		return nil
+	}
+	wrapped, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	for _, inner := range wrapped.Unwrap() {
+		if joined, ok := inner.(interface{ Unwrap() []error }); ok {
+			return joined.Unwrap()
+		}
+	}
+	return []error{err}
 }

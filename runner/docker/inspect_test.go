@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,12 +61,16 @@ func TestInspectMakesNothing(t *testing.T) {
 		{"absent:1", "", false, ""},
 		{"absent:1", "relative", false, "work_dir"},
 		{"foreign:1", "", true, "s390x"},
-		{"foreign:1", "relative", true, "work_dir"},
+		{"foreign:1", "relative", true, "want an absolute path\nimage foreign:1 is for linux/s390x"},
 	} {
 		spec := runner.SandboxSpec{RunID: [16]byte{1}, Image: c.image, Task: &runner.TaskProcess{
 			Idle: true, WorkDir: c.workDir, Mounts: []runner.TaskMount{{Source: "/not/there/yet", Target: "/x"}},
 		}}
-		present, err := i.CheckSandbox(t.Context(), s, spec, runner.Resources{})
+		present, errs := i.CheckSandbox(t.Context(), s, spec, runner.Resources{})
+		err := errors.Join(errs...)
+		if err != nil && (strings.Contains(err.Error(), "invalid") || strings.Count(err.Error(), "\n")+1 != len(errs)) {
+			t.Errorf("%s %s: %q", c.image, c.workDir, errs)
+		}
 		if present != c.present || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s %s: %v, %v", c.image, c.workDir, present, err)
 		}
