@@ -33,6 +33,8 @@ type EgressHost struct {
 	// AuditDir keeps a copy of every record, for AuditRetention; "" keeps none.
 	AuditDir       string
 	AuditRetention time.Duration
+	// ControlPlane decides about first uses and takes the records; nil is none.
+	ControlPlane *ControlPlaneConfig
 	// DecisionLogMiB is the size of each of a run's two decision files; 0 is
 	// the default.
 	DecisionLogMiB int64
@@ -48,6 +50,8 @@ const (
 	ApprovalsExec ApprovalMode = "exec"
 	// ApprovalsNode: root on the node.
 	ApprovalsNode ApprovalMode = "node"
+	// ApprovalsExternal: somebody else's control plane.
+	ApprovalsExternal ApprovalMode = "external"
 )
 
 // HostCredential is one credential of the operator's.
@@ -94,13 +98,15 @@ func egressHost(f *faults, c EgressPluginConfig) EgressHost {
 	switch h.Approvals {
 	case "":
 		h.Approvals = ApprovalsNode
-	case ApprovalsOff, ApprovalsExec, ApprovalsNode:
+	case ApprovalsOff, ApprovalsExec, ApprovalsNode, ApprovalsExternal:
 	default:
-		f.add("approvals", c.Approvals, "no such way of deciding", `write "node" (root on the node), "exec" (whoever may use alloc exec) or "off"`)
+		f.add("approvals", c.Approvals, "no such way of deciding", `write "node" (root on the node), "exec" (whoever may use alloc exec), "external" (a control plane) or "off"`)
 	}
 	h.Intercept = exactHosts(f, "intercept", c.Intercept)
 	h.AllowLearn, h.Upstream = c.AllowLearn, upstreamProxy(f, c.UpstreamProxy)
 	h.readAudit(f, c)
+	h.ControlPlane = c.ControlPlane
+	checkControlPlane(f, h.Approvals, c.ControlPlane)
 	for _, e := range c.AllowIntercept {
 		if _, err := egress.ParseCeiling(e); err != nil {
 			f.add("allow_intercept", nil, err.Error(), "")

@@ -69,6 +69,30 @@ func leaveThrough(s *runner.SandboxSpec, h HostConfig) (err error) {
 	return err
 }
 
+// checkControlPlane judges the address of somebody else's control plane.
+func checkControlPlane(f *faults, mode ApprovalMode, c *ControlPlaneConfig) {
+	if c == nil {
+		if mode == ApprovalsExternal {
+			f.add("approvals", string(mode), "there is no control_plane", "add a control_plane block with its url")
+		}
+		return
+	}
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		f.add("control_plane.url", nil, "want http(s)://host[:port], without user, query and fragment", `for instance "https://control.corp.example"`)
+	}
+	checkHostFile(f, "control_plane.token_file", c.TokenFile, true)
+	if mode != ApprovalsExternal {
+		f.add("control_plane", nil, "with it first uses are decided there", `write approvals = "external"`)
+	}
+}
+
+// Token is the token for the operator's control plane as it is now.
+func (c *ControlPlaneConfig) Token() (string, error) {
+	text, err := readHostSecret(c.TokenFile)
+	return strings.TrimSpace(text), err
+}
+
 // Defaults and bounds of what is kept.
 const (
 	defaultRetention  = 90 * 24 * time.Hour

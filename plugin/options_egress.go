@@ -15,6 +15,13 @@ type EgressPluginConfig struct {
 	AuditDir       string                      `codec:"audit_dir"`
 	AuditRetention string                      `codec:"audit_retention"`
 	DecisionLogMB  int64                       `codec:"decision_log_mb"`
+	ControlPlane   *ControlPlaneConfig         `codec:"control_plane"`
+}
+
+// ControlPlaneConfig is somebody else's control plane.
+type ControlPlaneConfig struct {
+	URL       string `codec:"url"`
+	TokenFile string `codec:"token_file"`
 }
 
 // UpstreamProxyConfig is the corporate proxy that requests leave through.
@@ -45,6 +52,10 @@ func egressPluginSpec(s map[string]*hclspec.Spec) {
 	s["audit_dir"] = hclspec.Attr("audit_dir", hclspec.String)
 	s["audit_retention"] = hclspec.Attr("audit_retention", hclspec.String)
 	s["decision_log_mb"] = hclspec.Attr("decision_log_mb", hclspec.Number)
+	s["control_plane"] = hclspec.Block("control_plane", hclspec.Object(map[string]*hclspec.Spec{
+		"url":        hclspec.Attr("url", hclspec.String),
+		"token_file": hclspec.Attr("token_file", hclspec.String),
+	}))
 	s["upstream_proxy"] = hclspec.Block("upstream_proxy", hclspec.Object(map[string]*hclspec.Spec{
 		"url":              hclspec.Attr("url", hclspec.String),
 		"credentials_file": hclspec.Attr("credentials_file", hclspec.String),

@@ -22,8 +22,11 @@ type reviews struct {
 
 func newReviews(mode ApprovalMode, tell func(string, ...string)) *reviews {
 	how := "on the node: nomad-driver-wardyn ctl approve %s"
-	if mode == ApprovalsExec {
+	switch mode {
+	case ApprovalsExec:
 		how = "nomad alloc exec ALLOC wardyn approve %s"
+	case ApprovalsExternal:
+		how = "the control plane knows it as %s"
 	}
 	return &reviews{tell: tell, how: how, waiting: newRationed(loudReviews, tell, func(n int, last string) string {
 		return fmt.Sprintf("%d more first uses wait for approval, the latest of %s; nomad alloc exec ALLOC wardyn pending shows them all", n, last)

@@ -40,7 +40,11 @@ func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
 			return nil, err
 		}
 	}
-	p.control = control.New(control.Options{Dir: dir, Node: node(h, log), Audit: audit, MaxJournal: h.DecisionLogMiB << 20, Log: log})
+	ext, err := newExternal(h.ControlPlane, log)
+	if err != nil {
+		return nil, err
+	}
+	p.control = control.New(control.Options{Dir: dir, Node: node(h, log), External: ext, Audit: audit, MaxJournal: h.DecisionLogMiB << 20, Log: log})
 	p.runner, err = docker.New(docker.Options{
 		Endpoint: h.Endpoint, Dir: dir, Control: p.control, Log: log,
 		Tools:      embedded.New(dir.Path("bin")),

@@ -1,8 +1,10 @@
 package egress
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,5 +89,36 @@ func TestOperatorsWayOut(t *testing.T) {
 	}
 	if b, err := os.ReadFile(days[len(days)-1]); err != nil || !strings.Contains(string(b), `"job":"job"`) || !strings.Contains(string(b), "new.example.com") || !strings.Contains(string(b), "would be denied") {
 		t.Errorf("the copy: %v\n%s", err, b)
+	}
+}
+
+// TestExternalControlPlane: somebody else's control plane decides, and is sent
+// the records; the sandbox's sidecar never speaks to it.
+func TestExternalControlPlane(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("the-token-of-the-node\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	seen := map[string]int{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if got := r.Header.Get("Authorization"); got != "Bearer the-token-of-the-node" {
+			t.Errorf("%s %s: Authorization %q", r.Method, r.URL, got)
+		}
+		seen[r.Method+" "+r.URL.Path]++
+		json.NewEncoder(w).Encode(map[string]any{"id": "22222222-2222-4222-8222-222222222222", "state": "APPROVED", "decided_by": "the control plane"})
+	}))
+	t.Cleanup(srv.Close)
+	r := newRig(t, map[string]any{"approvals": "external", "control_plane": []any{map[string]any{"url": srv.URL, "token_file": token}}})
+	w := r.start(t, "CC1", review("deny_with_review"))
+	if got := w.sh(t, askNew); !strings.Contains(got, approved) {
+		t.Errorf("approved elsewhere: %s", got)
+	}
+	w.holdsNone(t, "", "the-token-of-the-node")
+	eventually(t, "the records", func() bool { mu.Lock(); defer mu.Unlock(); return seen["POST /api/v1/internal/decisions"] >= 2 })
+	if seen["POST /api/v1/internal/approvals"] != 1 {
+		t.Errorf("calls %v", seen)
 	}
 }

@@ -48,7 +48,7 @@ var ours = map[string][]string{
 	"internal/cli":      {"internal/control", "internal/jobfile", "internal/keeper", "internal/datadir", "internal/nearest", "internal/doctor", "plugin", "plugin/host", "runner/egress", "runner/types"},
 	"internal/testenv":  {"internal/datadir", "internal/embedded"},
 
-	"cmd/nomad-driver-wardyn": {"plugin", "driver", "runner", "runner/types", "runner/egress", "runner/docker",
+	"cmd/nomad-driver-wardyn": {"internal/proxy/audit", "internal/proxy/controlplane", "plugin", "driver", "runner", "runner/types", "runner/egress", "runner/docker",
 		"internal/cli", "internal/control", "internal/datadir", "internal/doctor", "internal/embedded", "internal/keeper", "internal/netpool", "internal/taskpath"},
 	"cmd/wardyn-proxy": {"internal/proxy", "internal/ports", "runner/egress"},
 	"cmd/wardyn-rec":   {"internal/rec"},

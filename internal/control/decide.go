@@ -48,6 +48,9 @@ func (s *Server) Decide(id uuid.UUID, ref string, v Ruling) (Approval, error) {
 	if r == nil {
 		return Approval{}, fmt.Errorf("run %s: %w", id, ErrNoApproval)
 	}
+	if s.opts.External != nil {
+		return Approval{}, errors.New("first uses are decided by the control plane (plugin option control_plane)")
+	}
 	if err := v.check(); err != nil {
 		return Approval{}, err
 	}

@@ -44,13 +44,14 @@ type run struct {
 	approvals approvals
 
 	// keep is held from a record's arrival until it is kept and heard.
-	keep    sync.Mutex
-	owner   Run
-	mask    masker
-	journal *journal // nil keeps no files
-	counts  *counter
-	audited recent // likewise, of those copied
-	recent  recent // the latest records kept, to know them when they are sent again
+	keep      sync.Mutex
+	owner     Run
+	mask      masker
+	journal   *journal // nil keeps no files
+	counts    *counter
+	audited   recent // likewise, of those copied
+	forwarded recent // and of those delivered elsewhere
+	recent    recent // the latest records kept, to know them when they are sent again
 }
 
 func newRun(o *Options, id uuid.UUID) *run {
@@ -221,9 +222,16 @@ func (r *run) record(l egress.DecisionLog) error {
 		return err
 	}
 	key := keyOf(l)
-	if r.recent.has(key) {
-		return nil
+	if !r.recent.has(key) {
+		if err := r.store(key, l); err != nil {
+			return err
+		}
 	}
+	return r.forward(key, l)
+}
+
+// store keeps a record here and lets the owner hear it. r.keep is held.
+func (r *run) store(key string, l egress.DecisionLog) error {
 	rec := flatten(l)
 	rec.PolicyHash = r.currentConfig().policyHash
 	if !r.audited.has(key) { // the copy first: what is sent again is copied once

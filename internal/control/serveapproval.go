@@ -31,6 +31,10 @@ func (r *run) serveRaise(w http.ResponseWriter, q query) {
 		refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
+	if r.opts.External != nil {
+		r.raiseExternal(w, host, in)
+		return
+	}
 	a, fresh, err := r.approvals.raise(r.id, host, in.Scope.Port, in.Scope.Mode)
 	if err != nil {
 		r.log.Error("approval not raised", "host", host, "error", err)
@@ -65,6 +69,10 @@ func (r *run) serveApproval(w http.ResponseWriter, q query) {
 	a, ok := r.approvals.get(r.id, q.id)
 	if !ok {
 		refuse(w, http.StatusNotFound, "the run has no such approval")
+		return
+	}
+	if r.opts.External != nil {
+		r.approvalExternal(w, a)
 		return
 	}
 	answer(w, a.request(r.id, scopeOf(a)))

@@ -32,6 +32,8 @@ type Options struct {
 	Node func() egress.NodeConfig
 	// UID owns sockets and their folders; 0 is SidecarUID.
 	UID int
+	// External takes approvals and records; nil decides and keeps them here.
+	External External
 	// Audit takes a copy of every record; nil takes none.
 	Audit *Audit
 	// MaxJournal bounds each of a run's two decision files, in bytes; 0 is 64 MiB.

@@ -1,0 +1,118 @@
+package control
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/controlplane"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+)
+
+// elsewhere stands in for somebody's control plane and checks the calls.
+type elsewhere struct {
+	t *testing.T
+
+	mu    sync.Mutex
+	calls []string
+	id    uuid.UUID
+	state egress.ApprovalState
+	down  bool
+}
+
+func (e *elsewhere) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	if got := r.Header.Get("Authorization"); got != "Bearer node-token" {
+		e.t.Errorf("Authorization %q", got)
+	}
+	if e.down {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	e.calls = append(e.calls, r.Method+" "+r.URL.Path)
+	switch {
+	case r.Method == "POST" && r.URL.Path == egress.PathDecisions:
+		var l egress.DecisionLog
+		if err := json.Unmarshal(body, &l); err != nil || l.Request.Host != "b.example" || strings.Contains(string(body), "a-masked-secret") {
+			e.t.Errorf("record %s, %v", body, err)
+		}
+	case r.Method == "POST" && r.URL.Path == egress.PathApprovals:
+		var in raised
+		if err := json.Unmarshal(body, &in); err != nil || in.Kind != kindEgress || in.RunID == uuid.Nil || in.Scope.Host != "new.example" || in.Scope.Port != 443 {
+			e.t.Errorf("raised %s, %v", body, err)
+		}
+		fallthrough
+	case r.URL.Path == egress.PathApprovals+"/"+e.id.String():
+		json.NewEncoder(w).Encode(egress.ApprovalRequest{ID: e.id, State: e.state, DecidedBy: "somebody"})
+	default:
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+func (e *elsewhere) set(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f()
+}
+
+func TestP39ExternalControlPlane(t *testing.T) {
+	b, id := newBench(t), uuid.New()
+	e := &elsewhere{t: t, id: uuid.New(), state: egress.ApprovalPending}
+	srv := httptest.NewServer(e)
+	t.Cleanup(srv.Close)
+	ext, err := controlplane.New(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ext.SetToken("node-token")
+	b.Server = New(Options{Dir: b.dir, External: ext, Log: slog.New(slog.DiscardHandler)})
+	var told []egress.ApprovalState
+	c := b.openReview(t, id, filesDir(t), func(a Approval) { told = append(told, a.State) })
+	if a := raise(t, c, id, "New.example", 443); a.ID != e.id || a.State != egress.ApprovalPending {
+		t.Errorf("%+v", a)
+	}
+	if _, err := b.Decide(id, "new.example:443", deny); err == nil {
+		t.Error("decided here as well")
+	}
+	e.set(func() { e.state = egress.ApprovalApproved })
+	for range 2 {
+		if got := state(t, c, e.id); got != egress.ApprovalApproved {
+			t.Errorf("approved: %s", got)
+		}
+	}
+	if list := b.Approvals(id); len(list) != 1 || list[0].DecidedBy != "somebody" || list[0].Host != "new.example" {
+		t.Errorf("the copy: %+v", list)
+	}
+	if want := []egress.ApprovalState{egress.ApprovalPending, egress.ApprovalApproved}; !slices.Equal(told, want) {
+		t.Errorf("told %v", told)
+	}
+
+	// Records are delivered once, and held back while nobody takes them.
+	e.set(func() { e.down = true })
+	if err := c.Decisions(t.Context(), encode(t, decision(id, 1))); err == nil {
+		t.Error("acknowledged, and not delivered")
+	}
+	e.set(func() { e.down = false })
+	for range 2 {
+		post(t, c, decision(id, 1))
+	}
+	n := 0
+	for _, call := range e.calls {
+		if call == "POST "+egress.PathDecisions {
+			n++
+		}
+	}
+	if sum, _ := b.Summary(id); n != 1 || sum.Denied != 1 {
+		t.Errorf("delivered %d times, counted %d", n, sum.Denied)
+	}
+}
