@@ -245,14 +245,30 @@ func (w *world) heard(t *testing.T, rt string, guards bool) (n, sent int) {
 	}
 }
 
-// joinHostNetwork gives a sandbox under gVisor an address beside one of the
-// host's, and returns the host's.
-func (w *world) joinHostNetwork(t *testing.T, ref string) netip.Addr {
+// asRoot runs the machine's ip in a user namespace of a sandbox under gVisor.
+// It goes past wardyn-rec and hence its filter, as if that had a hole.
+func (w *world) asRoot(t *testing.T, ref string, args ...string) {
 	t.Helper()
 	program, err := os.ReadFile(testenv.Build(t, "./runner/docker/testdata/joinnet"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh("cat >/home/agent/joinnet && chmod +x /home/agent/joinnet")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res := drain(x, bytes.NewReader(program)); res.stdout+res.stderr != "" {
+		t.Fatalf("deliver: %s%s", res.stdout, res.stderr)
+	}
+	if out := w.direct(t, ref, append([]string{"/home/agent/joinnet"}, args...)...); out != "" {
+		t.Fatalf("ip %q: %s", args, out)
+	}
+}
+
+// joinHostNetwork gives a sandbox under gVisor an address beside one of the
+// host's, and returns the host's.
+func (w *world) joinHostNetwork(t *testing.T, ref string) netip.Addr {
+	t.Helper()
 	hosts, err := netpool.HostAddresses()
 	if err != nil {
 		t.Fatal(err)
@@ -261,17 +277,7 @@ func (w *world) joinHostNetwork(t *testing.T, ref string) netip.Addr {
 		if !host.Is4() || host.IsLoopback() {
 			continue
 		}
-		x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh("cat >/home/agent/joinnet && chmod +x /home/agent/joinnet")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if res := drain(x, bytes.NewReader(program)); res.stdout+res.stderr != "" {
-			t.Fatalf("deliver: %s%s", res.stdout, res.stderr)
-		}
-		// Past wardyn-rec and hence its filter, as if that had a hole.
-		if out := w.direct(t, ref, "/home/agent/joinnet", host.Next().String()+"/24"); out != "" {
-			t.Fatalf("add an address: %s", out)
-		}
+		w.asRoot(t, ref, "addr", "add", host.Next().String()+"/24", "dev", "eth0")
 		return host
 	}
 	t.Skip("this host has no address but loopback")

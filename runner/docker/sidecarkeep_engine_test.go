@@ -84,6 +84,11 @@ func TestSidecarIsReplaced(t *testing.T) {
 		spec.ProxyConfig.Policy.AllowedDomains = []string{"allowed.example.com"}
 		w.startedSandbox(t, spec)
 		specs[rt] = spec
+		spec.RunID = uuid.New()
+		w.pooled = true
+		w.startedSandbox(t, spec)
+		w.pooled = false
+		specs[rt+" pooled"] = spec
 	}
 	for rt, spec := range specs {
 		t.Run(rt, func(t *testing.T) { w.testReplacement(t, spec) })
@@ -100,15 +105,15 @@ func TestSidecarIsReplaced(t *testing.T) {
 func (w *world) testReplacement(t *testing.T, spec runner.SandboxSpec) {
 	ref := AgentName(spec.RunID)
 	agent := w.startedAt(t, ref)
-	runNet := w.netID(t, NetworkName(spec.RunID))
-	leg := w.address(t, ProxyName(spec.RunID), runNet)
+	runNet := w.netID(t, NetworkName(w.named(t, spec.RunID)))
+	leg := w.address(t, w.sidecarOf(t, spec.RunID), runNet)
 	k := w.keep(t, ref)
 	_, release, err := w.making.begin(t.Context(), spec.RunID) // no replacement before we say so
 	if err != nil {
 		t.Fatal(err)
 	}
 	port := hostService(t)
-	w.kill(t, ProxyName(spec.RunID))
+	w.kill(t, w.sidecarOf(t, spec.RunID))
 	targets := append(tcpAndUDP(leg.Prev(), port), "tcp:"+leg.String()+":3128", fmt.Sprintf("udp:255.255.255.255:%d", port))
 	for target, res := range w.netprobe(t, ref, recorderTarget, targets...) {
 		if res.Reached {
@@ -120,7 +125,7 @@ func (w *world) testReplacement(t *testing.T, spec runner.SandboxSpec) {
 		t.Errorf("death: %+v", d)
 	}
 	w.checkServed(t, spec, ref)
-	if now := w.address(t, ProxyName(spec.RunID), runNet); now != leg {
+	if now := w.address(t, w.sidecarOf(t, spec.RunID), runNet); now != leg {
 		t.Errorf("the sidecar is at %s now, was at %s", now, leg)
 	}
 	if now := w.startedAt(t, ref); now != agent {
@@ -130,7 +135,7 @@ func (w *world) testReplacement(t *testing.T, spec runner.SandboxSpec) {
 	if err := w.Pause(t.Context(), ref); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.cl.ContainerRemove(t.Context(), ProxyName(spec.RunID), container.RemoveOptions{Force: true}); err != nil {
+	if err := w.cl.ContainerRemove(t.Context(), w.sidecarOf(t, spec.RunID), container.RemoveOptions{Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	if d := k.death(t); d.Err != nil {
@@ -144,7 +149,7 @@ func (w *world) testReplacement(t *testing.T, spec runner.SandboxSpec) {
 
 func (w *world) testRecoveredReplacement(t *testing.T, spec runner.SandboxSpec, dir *datadir.Dir, plane *control.Server) {
 	ref := AgentName(spec.RunID)
-	w.kill(t, ProxyName(spec.RunID))
+	w.kill(t, w.sidecarOf(t, spec.RunID))
 	k := w.keep(t, ref)
 	if _, err := plane.Resume(t.Context(), control.Run{ID: spec.RunID}); err != nil {
 		t.Fatal(err)
@@ -198,7 +203,7 @@ func TestSandboxWithoutSidecarIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := w.keep(t, ref)
-	w.kill(t, ProxyName(spec.RunID))
+	w.kill(t, w.sidecarOf(t, spec.RunID))
 	if d := k.death(t); d.Err == nil || !strings.Contains(d.Err.Error(), "nonsense") {
 		t.Errorf("death: %+v", d)
 	}
@@ -226,3 +231,15 @@ func TestSidecarThatKeepsDying(t *testing.T) {
 		t.Error("a ref that is none is no error")
 	}
 }
+
+// named is what a run's network and sidecar are named after: the run, or its slot.
+func (w *world) named(t *testing.T, run uuid.UUID) uuid.UUID {
+	t.Helper()
+	id, err := w.netOf(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func (w *world) sidecarOf(t *testing.T, run uuid.UUID) string { return ProxyName(w.named(t, run)) }

@@ -1,7 +1,7 @@
-// Joinnet gives eth0 one more address, in a user namespace of its own, where a
-// process may have every capability.
+// Joinnet runs the machine's ip with the arguments given, in a user namespace
+// of its own, where a process may have every capability.
 //
-//	joinnet ADDRESS/BITS
+//	joinnet addr add ADDRESS/BITS dev eth0
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	c := exec.Command("ip", "addr", "add", os.Args[1], "dev", "eth0")
+	c := exec.Command("ip", os.Args[1:]...)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
