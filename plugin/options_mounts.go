@@ -23,15 +23,17 @@ type MountHostConfig struct {
 
 // VolumesConfig is the plugin's volumes block.
 type VolumesConfig struct {
-	Paths []string `codec:"paths"`
-	Named bool     `codec:"named"`
+	Enabled bool     `codec:"enabled"`
+	Paths   []string `codec:"paths"`
+	Named   bool     `codec:"named"`
 }
 
 // addMountHost adds the schema of MountHostConfig.
 func addMountHost(s map[string]*hclspec.Spec) {
 	s["volumes"] = hclspec.Block("volumes", hclspec.Object(map[string]*hclspec.Spec{
-		"paths": hclspec.Attr("paths", hclspec.StringList),
-		"named": hclspec.Attr("named", hclspec.Bool),
+		"enabled": hclspec.Attr("enabled", hclspec.Bool),
+		"paths":   hclspec.Attr("paths", hclspec.StringList),
+		"named":   hclspec.Attr("named", hclspec.Bool),
 	}))
 }
 
@@ -48,6 +50,9 @@ type VolumeRules struct {
 func volumeRules(f *faults, c *VolumesConfig) VolumeRules {
 	if c == nil {
 		return VolumeRules{}
+	}
+	if c.Enabled {
+		f.add("volumes.enabled", true, "the host is never opened as a whole", "list the folders that jobs may mount in volumes.paths")
 	}
 	for _, p := range c.Paths {
 		if !path.IsAbs(p) || path.Clean(p) != p {

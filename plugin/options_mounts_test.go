@@ -122,6 +122,19 @@ func TestD9MountRefusals(t *testing.T) {
 	}
 }
 
+// The switch that other drivers have opens nothing, and says what does.
+func TestD9VolumesEnabledIsNoSwitch(t *testing.T) {
+	for _, c := range []struct {
+		on   bool
+		want string
+	}{{true, "volumes.paths"}, {false, ""}} {
+		_, err := hostConfig(operator(t, map[string]any{"volumes": map[string]any{"enabled": c.on}}))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("enabled = %v: %v", c.on, err)
+		}
+	}
+}
+
 // What is really at a host's path is judged when the task is planned, and a
 // client that names no namespace keeps nothing.
 func TestK26AndT41VolumesOfTheNode(t *testing.T) {

@@ -26,6 +26,7 @@ const (
 // again when they have aged, when the engine was restarted and when its
 // runtimes have changed. It answers within seconds even when a runtime hangs.
 func (r *Runner) Probe(ctx context.Context) runner.Findings {
+	r.startImageGC() // images of an earlier process wait for it, too
 	f := r.examine(ctx)
 	r.findings.keepLast(f)
 	r.keepFindings(f, time.Now())

@@ -65,9 +65,17 @@ func (r *Runner) pullFor(ctx context.Context, ref string, src runner.ImageSource
 	err = r.waitPull(ctx, ref, auth, src)
 	if err != nil && auth != nil && src.AuthSoftFail && refusesCredentials(err) {
 		src.Tell("The registry of image %s does not accept the credentials; trying without", ref)
-		return r.waitPull(ctx, ref, nil, src)
+		auth = nil
+		err = r.waitPull(ctx, ref, nil, src)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	// What was just given need not be asked for again when the task restarts.
+	if f, err := r.inspectImage(ctx, ref); err == nil && f.digestOf(ref) != "" {
+		r.admitted.put(pullKey(f.digestOf(ref), auth), time.Now())
+	}
+	return nil
 }
 
 // waitPull waits for a pull, its own or one under way, for as long as the task

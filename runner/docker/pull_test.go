@@ -216,6 +216,43 @@ func TestK30NoImageByID(t *testing.T) {
 	}
 }
 
+// The clean-up runs by itself, from the first probe or image on, until Close.
+func TestBug21CleanupRunsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFakeWorld(t)
+		w.opts.Images.KeepUnused = time.Minute
+		w.engine.pull = map[string]image.InspectResponse{"new:1": {ID: "sha256:new"}}
+		if _, err := w.ensureImage(t.Context(), "new:1", runner.ImageSource{}); err != nil {
+			t.Fatal(err)
+		}
+		there := func() bool {
+			ok, err := w.ImagePresent(t.Context(), "new:1")
+			if err != nil {
+				t.Error(err)
+			}
+			return ok
+		}
+		release := w.gc.want("sha256:new")
+		w.Probe(t.Context())
+		time.Sleep(10 * time.Minute)
+		if !there() {
+			t.Error("removed while a container of it is being made")
+		}
+		release()
+		time.Sleep(30 * time.Second)
+		if !there() {
+			t.Error("removed before its time")
+		}
+		time.Sleep(2 * time.Minute)
+		if there() {
+			t.Error("an unused image stays")
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Bugs 21 and 22: the clean-up takes what this installation pulled, by id,
 // once nothing of anyone's uses it, also in a new process.
 func TestBug21And22ImageCleanup(t *testing.T) {
