@@ -66,7 +66,7 @@ job "ports" {
 
       resources {
         cpu    = 200
-        memory = 128
+        memory = 256
       }
     }
   }

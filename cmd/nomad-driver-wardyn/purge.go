@@ -79,11 +79,11 @@ func purgeInstallation(ctx context.Context, h plugin.HostConfig, kept bool) erro
 	for _, s := range left {
 		errs = append(errs, p.runner.KillSandbox(ctx, s.Ref))
 	}
-	// Runs of which only the record is left, after a crash in the middle.
-	records, err := p.dir.Records()
+	// Runs of which only a part is left, after a crash in the middle.
+	parts, err := p.runner.Traces(ctx)
 	errs = append(errs, err)
-	for _, r := range records {
-		errs = append(errs, p.runner.KillSandbox(ctx, refOf(r.RunID)))
+	for _, t := range parts.Runs {
+		errs = append(errs, p.runner.KillSandbox(ctx, t.Ref))
 	}
 	if kept {
 		errs = append(errs, p.removeKept(ctx))

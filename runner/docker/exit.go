@@ -42,7 +42,9 @@ func (r *Runner) Exit(ctx context.Context, ref string) (runner.Exit, error) {
 			return runner.Exit{}, err
 		}
 	}
-	if c.State.ExitCode == codeKilled && !c.State.OOMKilled && killedForMemory(c.ID) {
+	// At CC1 the flag is right, and a kill in the log may be one that the task
+	// has survived.
+	if classOf(c) == types.CC2 && c.State.ExitCode == codeKilled && !c.State.OOMKilled && killedForMemory(c.ID) {
 		c.State.OOMKilled = true
 	}
 	return exitOf(c.State, silent), nil
