@@ -11,6 +11,9 @@ const (
 	// orphanedAfter is how long this process has no client before it gives up
 	// its claim: a client opens a stream that ended again at once.
 	orphanedAfter = time.Second
+	// successorEvery is how often a process without a client looks for another
+	// that has taken over.
+	successorEvery = 2 * time.Second
 )
 
 // Claim is what only one plugin on a node may have at a time: the data dir. A
@@ -43,10 +46,51 @@ func (p *Plugin) clientLeft() {
 func (p *Plugin) giveUpIfOrphaned() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.clients == 0 && p.built != nil && p.built.Claim != nil {
+	if p.clients == 0 && p.built != nil && p.built.Claim != nil && !p.orphaned {
 		p.built.Claim.Give()
 		p.orphaned = true
+		go p.awaitSuccessor()
 	}
+}
+
+// awaitSuccessor ends this process when another has the claim: what it goes on
+// with for its tasks would be done twice.
+func (p *Plugin) awaitSuccessor() {
+	tick := time.NewTicker(successorEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-p.life.Done():
+			return
+		}
+		back, taken := p.succeeded()
+		if back {
+			return
+		}
+		if taken != nil {
+			p.log.Warn("the agent of this process is gone and another plugin has taken over; it ends", "reason", taken)
+			if p.opts.Superseded != nil {
+				p.opts.Superseded()
+			}
+			return
+		}
+	}
+}
+
+// succeeded reports whether this process has a client again, and if not, who
+// has the claim.
+func (p *Plugin) succeeded() (back bool, taken error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.orphaned || p.clients > 0 {
+		return true, nil
+	}
+	if err := p.built.Claim.Take(p.life, 0); err != nil {
+		return false, err
+	}
+	p.built.Claim.Give()
+	return false, nil
 }
 
 // reclaim needs mu. Only what a client asks for may lead here: what runs by

@@ -23,6 +23,9 @@ type Options struct {
 	Build Build
 	// Version is the plugin's, as a semantic version.
 	Version string
+	// Superseded is called when the client of this process is gone and another
+	// process has taken its tasks over: this one should end. May be nil.
+	Superseded func()
 }
 
 // Plugin answers a Nomad client. Its methods are the RPCs; they may be called

@@ -31,7 +31,7 @@ func main() {
 		Version:    version,
 		Executable: self,
 		ServePlugin: func() error {
-			plugin.Serve(plugin.Options{Build: build, Version: version})
+			plugin.Serve(plugin.Options{Build: build, Version: version, Superseded: func() { os.Exit(0) }})
 			return nil
 		},
 		Purge: purge, Purgeable: purgeable,

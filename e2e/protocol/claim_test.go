@@ -48,6 +48,7 @@ func TestK40OnePluginADataDir(t *testing.T) {
 	if r.Pid() == left.Pid {
 		t.Fatal("it is the same plugin")
 	}
+	eventually(t, "the plugin that was left ends", func() bool { return syscall.Kill(left.Pid, 0) == syscall.ESRCH })
 	w.release(t)
 	w.exits(t, 9)
 	w.gone(t)
