@@ -131,3 +131,33 @@ func TestK35LimitRefusals(t *testing.T) {
 		}
 	}
 }
+
+// What a task has by the operator's leave is told by explain, with who decided.
+func TestSettingsOfPowers(t *testing.T) {
+	block := map[string]any{"max_disk": 500}
+	maps.Copy(block, openLimits)
+	h := hostOf(t, block)
+	tc, c := taskOf(t, map[string]any{
+		"confinement": "CC1", "devices": map[string]any{"host_path": "/dev/fuse"}, "group_add": []any{"44"}, "security_opt": []any{"seccomp=strict"},
+		"apparmor_profile": "wardyn-strict", "cpuset_cpus": "1", "oom_score_adj": 800, "network_mode": "none", "stop_signal": "int",
+	})
+	tc.Devices = []*driverpb.Device{{HostPath: "/dev/dri/renderD128", TaskPath: "/dev/dri/renderD128"}}
+	j, f := judgeTask(tc, c, h, node)
+	if err := f.err(); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]Setting{}
+	for _, s := range settings(tc, j, translate(tc, j.ask, j.given, j.class, h, node), h) {
+		got[s.Name] = s
+	}
+	for name, want := range map[string]Setting{
+		"device /dev/fuse": {Value: "/dev/fuse (rw)", By: ByAuthor}, "device /dev/dri/renderD128": {Value: "/dev/dri/renderD128 (rw)", By: ByNomad},
+		"groups": {Value: "44", By: ByAuthor}, "AppArmor profile": {Value: "wardyn-strict", By: ByAuthor}, "seccomp profile": {Value: "strict.json", By: ByAuthor},
+		"cores": {Value: "1", By: ByAuthor}, "oom_score_adj": {Value: "800", By: ByAuthor}, "network": {Value: "none", By: ByAuthor},
+		"stop_signal": {Value: "SIGINT", By: ByAuthor}, "disk": {Value: "500 MiB", By: ByOperator},
+	} {
+		if s := got[name]; s.Value != want.Value || s.By != want.By {
+			t.Errorf("%s: %+v, want %+v", name, s, want)
+		}
+	}
+}

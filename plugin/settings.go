@@ -42,6 +42,7 @@ func settings(t *driverpb.TaskConfig, j judged, pl plan, h HostConfig) []Setting
 	s.before(pl.Spec)
 	s.ports(j.given)
 	s.limits(j, pl.Spec.Sandbox, h)
+	s.powers(j, pl.Spec.Sandbox, h)
 	s.mounts(t, j, pl)
 	s.environment(t, pl.Spec.Env)
 	return s.list
@@ -181,7 +182,11 @@ func (s *settingList) limits(j judged, box runner.SandboxSpec, h HostConfig) {
 	if p.CPUShares > 0 {
 		s.add("cpu weight", strconv.FormatInt(p.CPUShares, 10), ByAuthor, "resources.cpu")
 	}
-	if p.CpusetCpus != "" {
+	switch {
+	case p.CpusetCpus == "":
+	case j.given.Cores == "":
+		s.add("cores", p.CpusetCpus, ByAuthor, "cpuset_cpus")
+	default:
 		s.add("cores", p.CpusetCpus, ByNomad, "resources.cores")
 	}
 	s.memory(j.given, r, p)
