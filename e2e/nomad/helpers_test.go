@@ -2,6 +2,7 @@ package nomad
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,8 @@ type cluster struct {
 	*testenv.Nomad
 	image string
 	data  string // the driver's data dir
+	// shared is a folder of the host that the operator lets jobs mount.
+	shared string
 }
 
 func start(t *testing.T, bin string) *cluster {
@@ -35,17 +38,20 @@ func start(t *testing.T, bin string) *cluster {
 	up := testenv.Upstream(t, pool)
 	image := testenv.Image(t)
 	pause := testenv.ImageWith(t, testenv.ImageConfig{Cmd: []string{"/bin/sleep", "100000"}})
-	data := filepath.Join(t.TempDir(), "wardyn")
+	data, shared := filepath.Join(t.TempDir(), "wardyn"), t.TempDir()
 	config := `
     data_dir           = "` + data + `"
     endpoint           = "` + endpoint + `"
     egress_subnet_pool = "` + pool + `"
     private_hosts {
       "artifacts.example.internal" = ["` + up.Addr().String() + `"]
+    }
+    volumes {
+      paths = ["` + shared + `"]
     }`
 	t.Cleanup(func() { purge(t, plugin, config) })
-	n := testenv.StartNomad(t, bin, plugin, config, neighbour(pause))
-	return &cluster{Nomad: n, image: image, data: data}
+	n := testenv.StartNomad(t, bin, plugin, config, neighbour(pause), fmt.Sprintf(shapesClient, t.TempDir()))
+	return &cluster{Nomad: n, image: image, data: data, shared: shared}
 }
 
 // purge takes the installation off the machine, after its agent has ended.

@@ -2,6 +2,9 @@ package protocol
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -78,5 +81,37 @@ func together(t *testing.T, all []*work, do func(*work) error) {
 	wg.Wait()
 	if t.Failed() {
 		t.FailNow()
+	}
+}
+
+// TestTwentyAtOnceFiveTimes (issue 3): every one ran, nothing is left, and no
+// subnet is lost on the way.
+func TestTwentyAtOnceFiveTimes(t *testing.T) {
+	r := newRig(t)
+	for round := range 5 {
+		var all []*work
+		for range 20 {
+			all = append(all, r.prepare(t, "CC1", "trap 'exit 14' TERM; "+up))
+		}
+		together(t, all, func(w *work) error { return w.Start(t.Context()) })
+		for _, w := range all {
+			w.isUp(t)
+		}
+		together(t, all, func(w *work) error { return r.StopTask(t.Context(), w.ID(), time.Minute, "") })
+		for _, w := range all {
+			w.exits(t, 14)
+			w.gone(t)
+		}
+		leases, err := os.ReadDir(filepath.Join(r.data, "leases-runs"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range leases {
+			for _, w := range all {
+				if strings.Contains(l.Name(), w.run(t)) {
+					t.Errorf("round %d: the subnet of %s is still leased", round, w.run(t))
+				}
+			}
+		}
 	}
 }

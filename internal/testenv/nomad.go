@@ -192,6 +192,13 @@ func (n *Nomad) Command(t testing.TB, args ...string) *exec.Cmd {
 	return n.command(t.Context(), args...)
 }
 
+// Detached runs a nomad command that no test's end cuts short.
+func (n *Nomad) Detached(args ...string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	n.command(ctx, args...).Run()
+}
+
 func (n *Nomad) try(t testing.TB, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()

@@ -42,7 +42,7 @@ job "group" {
 
       resources {
         cpu    = 100
-        memory = 128
+        memory = 256
       }
     }
 
@@ -57,7 +57,7 @@ job "group" {
 
       resources {
         cpu    = 100
-        memory = 128
+        memory = 256
       }
     }
   }
