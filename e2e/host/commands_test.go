@@ -2,6 +2,7 @@ package host
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,5 +60,38 @@ func TestValidateAsksThisHost(t *testing.T) {
 		if cmd.ProcessState.ExitCode() != c.code || !strings.Contains(string(out), c.want) || strings.Contains(string(out), "not asked") {
 			t.Errorf("%s: exit code %d\n%s", c.class, cmd.ProcessState.ExitCode(), out)
 		}
+	}
+}
+
+// showsOneRun looks at the installation of a run under way as ps does (K40).
+func showsOneRun(t *testing.T, run *exec.Cmd, class string) {
+	t.Helper()
+	tmp := strings.TrimPrefix(run.Env[len(run.Env)-1], "TMPDIR=")
+	dirs, err := filepath.Glob(filepath.Join(tmp, "*", "data"))
+	if err != nil || len(dirs) != 1 {
+		t.Errorf("data dirs: %v, %v", dirs, err)
+		return
+	}
+	config := filepath.Join(t.TempDir(), "plugin.hcl")
+	text := fmt.Sprintf("endpoint = %q\ndata_dir = %q\nslots = 3\n", testenv.Engine(t), dirs[0])
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Error(err)
+		return
+	}
+	out, err := exec.CommandContext(t.Context(), driver(t), "ps", "-json", "-plugin-config", config).CombinedOutput()
+	var list struct {
+		Runs            []struct{ State, Class, Job, Task string }
+		Slots, Networks struct{ Used, Total int }
+		Capacity        string
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &list)
+	}
+	if err != nil || len(list.Runs) != 1 || list.Slots.Used != 1 || list.Slots.Total != 3 || list.Networks.Used < 1 || list.Capacity != "ok" {
+		t.Errorf("%v\n%s", err, out)
+		return
+	}
+	if r := list.Runs[0]; r.State != "running" || r.Class != class || r.Job != "signals" || r.Task == "" {
+		t.Errorf("%+v", r)
 	}
 }

@@ -255,6 +255,7 @@ func TestInterruptStopsWithTheTasksCode(t *testing.T) {
 			for s.Scan() {
 				fmt.Fprintln(&seen, s.Text())
 				if strings.HasSuffix(s.Text(), "tick 2") {
+					showsOneRun(t, cmd, classOf[rt])
 					cmd.Process.Signal(syscall.SIGINT)
 				}
 			}
