@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/wardyn/nomad-driver-wardyn/driver"
+	"github.com/wardyn/nomad-driver-wardyn/driver/drivertest"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/runnertest"
 )
@@ -15,265 +16,40 @@ var (
 	_ driver.VolumeChecker = (*runnertest.Fake)(nil)
 )
 
+// overFake is a Docker driver over an engine in memory.
+func overFake(_ *testing.T, slots int) drivertest.Subject {
+	e := runnertest.New(runnertest.Options{})
+	return drivertest.Subject{
+		Driver: driver.NewDocker(e, driver.DockerOpts{Image: "base", TotalSlots: slots}),
+		Volumes: func() (volumes []string) {
+			for _, l := range e.Left() {
+				if v, ok := strings.CutPrefix(l, "volume:"); ok {
+					volumes = append(volumes, v)
+				}
+			}
+			return volumes
+		},
+	}
+}
+
 // TestContract holds both drivers to the same promises (D57).
 func TestContract(t *testing.T) {
-	for name, mk := range map[string]func(total int) (driver.Driver, func() []string){
-		"Docker": func(total int) (driver.Driver, func() []string) {
-			e := runnertest.New(runnertest.Options{})
-			return driver.NewDocker(e, driver.DockerOpts{Image: "base", TotalSlots: total}), func() []string {
-				var volumes []string
-				for _, l := range e.Left() {
-					if v, ok := strings.CutPrefix(l, "volume:"); ok {
-						volumes = append(volumes, v)
-					}
-				}
-				return volumes
-			}
-		},
-		"Fake": func(total int) (driver.Driver, func() []string) {
-			f := driver.NewFake(total)
-			return f, f.Volumes
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for check, run := range map[string]func(*testing.T, *session){
-				"D6CreateInspectDestroy":  createInspectDestroy,
-				"D29SuspendResume":        suspendResume,
-				"D33CapacityAndParking":   capacityAndParking,
-				"D34List":                 list,
-				"D45Prepull":              prepull,
-				"D46DestroyTakesBoth":     destroyTakesBoth,
-				"D48CrashKeepsWorkspace":  crashKeepsWorkspace,
-				"D49RemoveWorkspace":      removeWorkspace,
-				"D50TeardownTolerance":    teardownTolerance,
-				"D55UnknownIds":           unknownIDs,
-				"D3ScriptSize":            scriptSize,
-				"D52WorkspaceInUse":       workspaceInUse,
-				"D7NothingWithoutASlot":   noSlot,
-				"D35ColdResumeNeedsASlot": coldResume,
-			} {
-				t.Run(check, func(t *testing.T) {
-					d, volumes := mk(2)
-					run(t, &session{Driver: d, volumes: volumes})
-				})
-			}
+	t.Run("Docker", func(t *testing.T) { drivertest.Run(t, overFake) })
+	t.Run("Fake", func(t *testing.T) {
+		drivertest.Run(t, func(_ *testing.T, slots int) drivertest.Subject {
+			f := driver.NewFake(slots)
+			return drivertest.Subject{Driver: f, Volumes: f.Volumes}
 		})
-	}
+	})
 }
 
-type session struct {
-	driver.Driver
-	volumes func() []string
-}
-
-func (s *session) create(t *testing.T, id string) driver.Handle {
-	t.Helper()
-	h, err := s.Create(t.Context(), driver.Spec{SessionID: id})
-	if err != nil {
-		t.Fatalf("create %q: %v", id, err)
-	}
-	return h
-}
-
-func (s *session) want(t *testing.T, id string, want driver.State) {
-	t.Helper()
-	h, err := s.Inspect(t.Context(), id)
-	if err != nil || h.ID != id || h.State != want {
-		t.Errorf("inspect: %+v, %v; want %s of %s", h, err, want, id)
-	}
-}
-
-func (s *session) used(t *testing.T, want int) {
-	t.Helper()
-	used, total, err := s.Capacity(t.Context())
-	if used != want || total != 2 || err != nil {
-		t.Errorf("capacity %d/%d, %v; want %d/2", used, total, err, want)
-	}
-}
-
-func (s *session) wantVolumes(t *testing.T, want ...string) {
-	t.Helper()
-	if got := s.volumes(); strings.Join(got, " ") != strings.Join(want, " ") {
-		t.Errorf("volumes %q, want %q", got, want)
-	}
-}
-
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-func createInspectDestroy(t *testing.T, s *session) {
-	h := s.create(t, "one")
-	if h.State != driver.StateRunning || h.ID == "" {
-		t.Errorf("handle %+v", h)
-	}
-	s.want(t, h.ID, driver.StateRunning)
-	ok(t, s.Destroy(t.Context(), h.ID))
-	s.want(t, h.ID, driver.StateGone)
-}
-
-func suspendResume(t *testing.T, s *session) {
-	h := s.create(t, "one")
-	for _, warm := range []bool{true, false} {
-		for range 2 {
-			ok(t, s.Suspend(t.Context(), h.ID, warm))
-			s.want(t, h.ID, driver.StateSuspended)
+func TestD45Prepull(t *testing.T) {
+	for _, d := range []driver.Driver{overFake(t, 1).Driver, driver.NewFake(1)} {
+		if err := d.Prepull(t.Context(), "image"); err != nil {
+			t.Error(err)
 		}
-		for range 2 { // D30: on a running one it is nil
-			ok(t, s.Resume(t.Context(), h.ID))
-			s.want(t, h.ID, driver.StateRunning)
+		if err := d.Prepull(t.Context(), ""); !errors.Is(err, runner.ErrInvalid) {
+			t.Errorf("no image: %v", err)
 		}
 	}
-	// From warm to cold, and cold stays cold.
-	ok(t, s.Suspend(t.Context(), h.ID, true))
-	ok(t, s.Suspend(t.Context(), h.ID, false))
-	s.used(t, 0)
-	ok(t, s.Suspend(t.Context(), h.ID, true))
-	s.used(t, 0)
-}
-
-func capacityAndParking(t *testing.T, s *session) {
-	s.used(t, 0)
-	h := s.create(t, "one")
-	s.used(t, 1)
-	ok(t, s.Suspend(t.Context(), h.ID, true))
-	s.used(t, 1)
-	ok(t, s.Suspend(t.Context(), h.ID, false))
-	s.used(t, 0)
-	s.wantVolumes(t, "rainier-ws-one") // a cold park keeps the workspace
-	ok(t, s.Resume(t.Context(), h.ID))
-	s.used(t, 1)
-	ok(t, s.DestroyContainer(t.Context(), h.ID))
-	s.used(t, 0)
-}
-
-func list(t *testing.T, s *session) {
-	if l, err := s.List(t.Context()); len(l) != 0 || err != nil {
-		t.Errorf("empty: %v, %v", l, err)
-	}
-	one, two := s.create(t, "one"), s.create(t, "two words")
-	ok(t, s.Suspend(t.Context(), two.ID, false))
-	l, err := s.List(t.Context())
-	ok(t, err)
-	got := map[driver.Listed]bool{}
-	for _, e := range l {
-		got[e] = true
-	}
-	for _, want := range []driver.Listed{
-		{SessionID: "one", Handle: one},
-		{SessionID: "two words", Handle: driver.Handle{ID: two.ID, State: driver.StateSuspended}}, // D31
-	} {
-		if !got[want] {
-			t.Errorf("%+v is not in %+v", want, l)
-		}
-	}
-	ok(t, s.Destroy(t.Context(), one.ID))
-	if l, _ := s.List(t.Context()); len(l) != 1 {
-		t.Errorf("after a destroy: %+v", l)
-	}
-}
-
-func prepull(t *testing.T, s *session) {
-	ok(t, s.Prepull(t.Context(), "image"))
-	if err := s.Prepull(t.Context(), ""); !errors.Is(err, runner.ErrInvalid) {
-		t.Errorf("no image: %v", err)
-	}
-}
-
-func destroyTakesBoth(t *testing.T, s *session) {
-	h := s.create(t, "one")
-	s.create(t, "two")
-	s.wantVolumes(t, "rainier-ws-one", "rainier-ws-two")
-	ok(t, s.Destroy(t.Context(), h.ID))
-	s.wantVolumes(t, "rainier-ws-two")
-}
-
-func crashKeepsWorkspace(t *testing.T, s *session) {
-	h := s.create(t, "one")
-	ok(t, s.DestroyContainer(t.Context(), h.ID))
-	s.want(t, h.ID, driver.StateGone)
-	s.used(t, 0)
-	s.wantVolumes(t, "rainier-ws-one")
-	for range 2 { // D51
-		ok(t, s.RemoveWorkspace(t.Context(), "one"))
-		s.wantVolumes(t)
-	}
-}
-
-func removeWorkspace(t *testing.T, s *session) {
-	ok(t, s.DestroyContainer(t.Context(), s.create(t, "one").ID))
-	ok(t, s.RemoveWorkspace(t.Context(), ""))
-	ok(t, s.RemoveWorkspace(t.Context(), "never"))
-	ok(t, s.RemoveWorkspace(t.Context(), "on")) // exact, never a prefix
-	s.wantVolumes(t, "rainier-ws-one")
-}
-
-func teardownTolerance(t *testing.T, s *session) {
-	h := s.create(t, "one")
-	for range 2 {
-		ok(t, s.DestroyContainer(t.Context(), h.ID))
-	}
-	ok(t, s.Destroy(t.Context(), h.ID))
-	ok(t, s.Destroy(t.Context(), "never"))
-}
-
-func unknownIDs(t *testing.T, s *session) {
-	s.want(t, "never", driver.StateGone)
-	for name, err := range map[string]error{
-		"suspend warm": s.Suspend(t.Context(), "never", true),
-		"suspend cold": s.Suspend(t.Context(), "never", false),
-		"resume":       s.Resume(t.Context(), "never"),
-	} {
-		if !errors.Is(err, runner.ErrNotFound) {
-			t.Errorf("%s: %v, want ErrNotFound", name, err)
-		}
-	}
-	if _, err := s.Snapshot(t.Context(), "never", "", nil); err == nil {
-		t.Error("D36: a snapshot of nothing")
-	}
-}
-
-func scriptSize(t *testing.T, s *session) {
-	_, err := s.Create(t.Context(), driver.Spec{SessionID: "one", Setup: strings.Repeat("x", driver.MaxSetupBytes+1)})
-	if !errors.Is(err, runner.ErrInvalid) || !strings.Contains(err.Error(), "524289") {
-		t.Errorf("one byte over: %v", err)
-	}
-	s.wantVolumes(t)
-	s.used(t, 0)
-}
-
-func workspaceInUse(t *testing.T, s *session) {
-	h := s.create(t, "one")
-	if err := s.RemoveWorkspace(t.Context(), "one"); !errors.Is(err, runner.ErrPrecondition) {
-		t.Errorf("in use: %v, want ErrPrecondition", err)
-	}
-	s.wantVolumes(t, "rainier-ws-one")
-	s.want(t, h.ID, driver.StateRunning)
-}
-
-func noSlot(t *testing.T, s *session) {
-	s.create(t, "one")
-	s.create(t, "two")
-	_, err := s.Create(t.Context(), driver.Spec{SessionID: "three"})
-	if !errors.Is(err, runner.ErrExhausted) || !strings.Contains(err.Error(), "no capacity: 2/2") {
-		t.Errorf("a third of two: %v", err)
-	}
-	s.wantVolumes(t, "rainier-ws-one", "rainier-ws-two")
-}
-
-func coldResume(t *testing.T, s *session) {
-	parked := s.create(t, "one")
-	ok(t, s.Suspend(t.Context(), parked.ID, false))
-	s.create(t, "two")
-	three := s.create(t, "three")
-	if err := s.Resume(t.Context(), parked.ID); !errors.Is(err, runner.ErrExhausted) {
-		t.Errorf("resume without a slot: %v", err)
-	}
-	s.want(t, parked.ID, driver.StateSuspended)
-	ok(t, s.DestroyContainer(t.Context(), three.ID))
-	ok(t, s.Resume(t.Context(), parked.ID))
-	s.want(t, parked.ID, driver.StateRunning)
 }

@@ -292,3 +292,11 @@ func TestExampleQuickstart(t *testing.T) {
 	r := run(t, "-var", "image="+testenv.Image(t), job(t, "examples", "quickstart", "job.nomad.hcl"))
 	r.wants(t, "stdout", r.stdout, "refused, as it should be")
 }
+
+func TestExampleSetup(t *testing.T) {
+	r := run(t, "-var", "image="+testenv.Image(t), job(t, "examples", "setup", "job.nomad.hcl"))
+	r.wants(t, "stdout", r.stdout, "[setup] installed", "[init] in /workspace", "hello from the tool", "start 1")
+	if r.code != 0 {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+}

@@ -28,6 +28,7 @@ var ours = map[string][]string{
 	"runner/docker":     {"runner", "runner/types", "runner/egress", "internal/datadir", "internal/netpool"},
 	"runner/runnertest": {"runner", "runner/types", "runner/egress"},
 	"driver":            {"runner", "runner/types", "runner/egress"},
+	"driver/drivertest": {"driver", "runner"},
 
 	"plugin":               {"plugin/internal/wire", "driver", "runner", "runner/types", "runner/egress", "internal/taskpath", "internal/control", "internal/keeper", "internal/nearest", "internal/ports"},
 	"plugin/internal/wire": {},

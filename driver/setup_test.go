@@ -1,0 +1,163 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/driver"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/runnertest"
+)
+
+// builder is an engine in memory that keeps images.
+type builder struct {
+	*runnertest.Fake
+	code          int // of every script
+	uncommittable error
+	mu            sync.Mutex
+	images        map[string]bool
+	builds        int
+}
+
+func newBuilder() (*driver.Docker, *builder) {
+	b := &builder{Fake: runnertest.New(runnertest.Options{}), images: map[string]bool{}}
+	return driver.NewDocker(b, driver.DockerOpts{}), b
+}
+
+func (b *builder) ImageID(_ context.Context, image string, _ runner.ImageSource, _ map[string]string) (string, error) {
+	return "sha256:" + image, nil
+}
+
+func (b *builder) OwnImagePresent(_ context.Context, ref string, _ map[string]string) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.images[ref], nil
+}
+
+func (b *builder) RemoveOwnImage(_ context.Context, ref string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.images, ref)
+	return nil
+}
+
+func (b *builder) Committable(context.Context, string) error { return b.uncommittable }
+
+func (b *builder) KeyedDigest(text string) string {
+	h := fnv.New64()
+	h.Write([]byte(text))
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+func (b *builder) Wait(ctx context.Context, ref string) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.builds++
+	return b.code, ctx.Err()
+}
+
+func (b *builder) Commit(_ context.Context, _, tag string, _ []string) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.images[tag] = true
+	return tag, nil
+}
+
+func aSetup() driver.SetupSpec {
+	return driver.SetupSpec{
+		Session: "s", Namespace: "team", Script: "apt-get install x", Env: map[string]string{"A": "1"}, Caps: []string{"CHOWN"},
+		Sandbox: runner.SandboxSpec{RunID: uuid.New(), Image: "base", ConfinementClass: "CC1", Labels: map[string]string{driver.NamespaceLabel: "team"}},
+	}
+}
+
+func TestD11OneBuildForAll(t *testing.T) {
+	d, b := newBuilder()
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			if _, err := d.BuildSetup(t.Context(), aSetup()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if b.builds != 1 || len(b.images) != 1 {
+		t.Errorf("%d builds, %d images", b.builds, len(b.images))
+	}
+	if ref, found, err := d.FindSetup(t.Context(), aSetup()); !found || err != nil || !strings.HasPrefix(ref, "rainier-env:team-") {
+		t.Errorf("%q, %v, %v", ref, found, err)
+	}
+	if left := b.Left(); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// K26: whatever shapes the result is in the hash, and nothing else.
+func TestK26SetupHash(t *testing.T) {
+	d, _ := newBuilder()
+	seen := map[string]string{}
+	for name, change := range map[string]func(*driver.SetupSpec){
+		"plain":     func(*driver.SetupSpec) {},
+		"script":    func(s *driver.SetupSpec) { s.Script += " " },
+		"namespace": func(s *driver.SetupSpec) { s.Namespace = "other" },
+		"image":     func(s *driver.SetupSpec) { s.Sandbox.Image = "other" },
+		"class":     func(s *driver.SetupSpec) { s.Sandbox.ConfinementClass = "CC2" },
+		"env name":  func(s *driver.SetupSpec) { s.Env = map[string]string{"B": "1"} },
+		"env value": func(s *driver.SetupSpec) { s.Env = map[string]string{"A": "2"} },
+		"caps":      func(s *driver.SetupSpec) { s.Caps = nil },
+		"policy":    func(s *driver.SetupSpec) { s.Sandbox.ProxyConfig.Policy.AllowedDomains = []string{"a.example"} },
+		"private":   func(s *driver.SetupSpec) { s.Private = true },
+	} {
+		s := aSetup()
+		change(&s)
+		ref, _, err := d.FindSetup(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, dup := seen[ref]; dup {
+			t.Errorf("%s and %s share %s", name, other, ref)
+		}
+		seen[ref] = name
+	}
+	again := aSetup()
+	again.Session, again.Timeout, again.Sandbox.Resources.MemoryMiB = "another", 5, 64
+	if ref, _, _ := d.FindSetup(t.Context(), again); seen[ref] != "plain" {
+		t.Error("who runs it and with what is in the hash")
+	}
+}
+
+func TestD11FailedBuildsAreNotKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		code  int
+		trap  error
+		fault string
+	}{
+		"script": {code: 120}, "gVisor": {trap: runner.ErrUnsupported}, "create": {fault: "CreateSandbox"}, "start": {fault: "Exec"},
+	} {
+		d, b := newBuilder()
+		b.code, b.uncommittable = c.code, c.trap
+		broken := errors.New("broken")
+		b.SetFault(func(_ context.Context, op, _ string) error {
+			if op == c.fault {
+				return broken
+			}
+			return nil
+		})
+		_, err := d.BuildSetup(t.Context(), aSetup())
+		var script *driver.SetupError
+		if err == nil || (c.code != 0) != errors.As(err, &script) {
+			t.Errorf("%s: %v", name, err)
+		}
+		b.SetFault(nil)
+		if used, _, _ := d.Capacity(t.Context()); len(b.images) != 0 || len(b.Left()) != 0 || used != 0 {
+			t.Errorf("%s: images %v, left %v, %d slots", name, b.images, b.Left(), used)
+		}
+	}
+}

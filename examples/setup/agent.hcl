@@ -1,0 +1,5 @@
+plugin "nomad-driver-wardyn" {
+  config {
+    data_dir = "/var/lib/wardyn"
+  }
+}
