@@ -59,18 +59,25 @@ func (r *Runner) Committable(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
-	if c.HostConfig == nil || !inFamily(c.HostConfig.Runtime, familyGVisor) {
+	if c.HostConfig == nil {
+		return fmt.Errorf("container %s: the engine's answer is incomplete: %w", ref, runner.ErrUnavailable)
+	}
+	return committable(ctx, r.api, c.ID, c.HostConfig.Runtime)
+}
+
+func committable(ctx context.Context, a api, ref, runtime string) error {
+	if !inFamily(runtime, familyGVisor) {
 		return nil
 	}
 	ctx, cancel := call(ctx)
 	defer cancel()
-	changes, err := r.api.ContainerDiff(ctx, c.ID)
+	changes, err := a.ContainerDiff(ctx, ref)
 	if err != nil {
 		return wrap("changes of "+ref, err)
 	}
 	if slices.ContainsFunc(changes, func(f container.FilesystemChange) bool { return strings.HasPrefix(f.Path, "/.gvisor.filestore") }) {
 		return fmt.Errorf("runtime %s keeps the changes of %s where the engine does not see them, so an image of it would lack them; "+
-			"register the runtime with the argument --overlay2=none: %w", c.HostConfig.Runtime, ref, runner.ErrUnsupported)
+			"register the runtime with the argument --overlay2=none: %w", runtime, ref, runner.ErrUnsupported)
 	}
 	return nil
 }

@@ -2,11 +2,13 @@ package docker
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strings"
 	"testing"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
@@ -99,6 +101,32 @@ func (w *world) fromSnapshot(t *testing.T, tag string) {
 	}
 }
 
+// keepsToItself is an engine whose gVisor keeps the changes of containers.
+type keepsToItself struct {
+	api
+	path string
+}
+
+func (e keepsToItself) ContainerDiff(context.Context, string) ([]container.FilesystemChange, error) {
+	return []container.FilesystemChange{{Path: "/.wardyn"}, {Path: e.path}}, nil
+}
+
+// D-11: what only gVisor sees is no image, and is refused with the remedy.
+func TestD11ChangesKeptByGVisor(t *testing.T) {
+	for _, c := range []struct {
+		runtime, path string
+		refused       bool
+	}{
+		{"runsc", "/.gvisor.filestore.0123", true}, {"runsc-kvm", "/.gvisor.filestore.9", true},
+		{"runsc", "/opt/tool", false}, {"runc", "/.gvisor.filestore.0123", false},
+	} {
+		err := committable(t.Context(), keepsToItself{path: c.path}, "ref", c.runtime)
+		if refused := errors.Is(err, runner.ErrUnsupported) && strings.Contains(err.Error(), "--overlay2=none"); refused != c.refused {
+			t.Errorf("%s, %s: %v", c.runtime, c.path, err)
+		}
+	}
+}
+
 // D-11, K24: gVisor keeps changes to itself unless told otherwise; that is
 // noticed before anything is committed.
 func TestK24GVisorOverlayIsRefused(t *testing.T) {
@@ -115,7 +143,11 @@ func TestK24GVisorOverlayIsRefused(t *testing.T) {
 		for _, c := range changes {
 			kept = kept || strings.HasPrefix(c.Path, "/.gvisor.filestore")
 		}
-		_, err = b.Commit(t.Context(), b.ref, "wardyn-snap:"+uuid.NewString(), nil)
+		tag := "wardyn-snap:" + uuid.NewString()
+		_, err = b.Commit(t.Context(), b.ref, tag, nil)
+		if rerr := b.RemoveOwnImage(t.Context(), tag); rerr != nil {
+			t.Error(rerr)
+		}
 		if kept != errors.Is(err, runner.ErrUnsupported) || kept && !strings.Contains(err.Error(), "--overlay2=none") {
 			t.Errorf("kept to itself: %v; commit: %v", kept, err)
 		}
