@@ -35,9 +35,7 @@ func (u *use) forget(ref string) {
 	u.agents.drop(ref)
 	u.groups.drop(ref)
 	u.ending.drop(ref)
-	if run, err := RunOf(ref); err == nil {
-		u.groups.drop(ProxyName(run))
-	}
+	u.groups.drop(sidecarGroup(ref))
 	u.owed.take(ref)
 }
 

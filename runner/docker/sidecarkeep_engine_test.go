@@ -107,6 +107,7 @@ func (w *world) testReplacement(t *testing.T, spec runner.SandboxSpec) {
 	agent := w.startedAt(t, ref)
 	runNet := w.netID(t, NetworkName(w.named(t, spec.RunID)))
 	leg := w.address(t, w.sidecarOf(t, spec.RunID), runNet)
+	w.sidecarIsMeasured(t, ref)
 	k := w.keep(t, ref)
 	_, release, err := w.making.begin(t.Context(), spec.RunID) // no replacement before we say so
 	if err != nil {
@@ -123,6 +124,8 @@ func (w *world) testReplacement(t *testing.T, spec runner.SandboxSpec) {
 	release()
 	if d := k.death(t); d.Err != nil || d.Cause != "exit code 137" {
 		t.Errorf("death: %+v", d)
+	} else {
+		w.sidecarIsMeasured(t, ref)
 	}
 	w.checkServed(t, spec, ref)
 	if now := w.address(t, w.sidecarOf(t, spec.RunID), runNet); now != leg {
@@ -243,3 +246,11 @@ func (w *world) named(t *testing.T, run uuid.UUID) uuid.UUID {
 }
 
 func (w *world) sidecarOf(t *testing.T, run uuid.UUID) string { return ProxyName(w.named(t, run)) }
+
+// sidecarIsMeasured checks that a sidecar's use is found, by whatever name.
+func (w *world) sidecarIsMeasured(t *testing.T, ref string) {
+	t.Helper()
+	if u, err := w.SidecarUsage(t.Context(), ref); err != nil || u.MemoryRSS == 0 || u.CPUTotal == 0 || u.Pids == 0 {
+		t.Errorf("the sidecar's use: %+v, %v", u, err)
+	}
+}

@@ -26,16 +26,22 @@ func (r *Runner) Usage(ctx context.Context, ref string) (runner.Usage, error) {
 
 // SidecarUsage samples what the sandbox's sidecar uses, in the same way.
 func (r *Runner) SidecarUsage(ctx context.Context, ref string) (runner.Usage, error) {
-	run, err := RunOf(ref)
-	if err != nil {
-		return runner.Usage{}, err
-	}
-	id, err := r.netOf(run)
-	if err != nil {
-		return runner.Usage{}, err
-	}
-	return r.sample(ctx, ProxyName(id), r.inspectContainer)
+	return r.sample(ctx, sidecarGroup(ref), func(ctx context.Context, _ string) (container.InspectResponse, error) {
+		run, err := RunOf(ref)
+		if err != nil {
+			return container.InspectResponse{}, err
+		}
+		id, err := r.netOf(run)
+		if err != nil {
+			return container.InspectResponse{}, err
+		}
+		return r.inspectContainer(ctx, ProxyName(id))
+	})
 }
+
+// sidecarGroup is under what the control groups of a sandbox's sidecar are
+// remembered.
+func sidecarGroup(ref string) string { return ref + " sidecar" }
 
 // sample reads the use of one container, which look finds when its control
 // groups are not known yet.
@@ -62,7 +68,7 @@ func (r *Runner) sample(ctx context.Context, ref string, look func(context.Conte
 		}
 	}
 	r.opts.Log.Debug("usage is asked of the engine", "ref", ref, "reason", err)
-	return r.usageByEngine(ctx, ref)
+	return r.usageByEngine(ctx, c.ID)
 }
 
 // readUsage reads a sample from the files of a group.
