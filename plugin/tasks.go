@@ -165,16 +165,19 @@ func (p *Plugin) SignalTask(ctx context.Context, r *driverpb.SignalTaskRequest) 
 }
 
 // InspectTask is what is known of a task.
-func (p *Plugin) InspectTask(_ context.Context, r *driverpb.InspectTaskRequest) (*driverpb.InspectTaskResponse, error) {
+func (p *Plugin) InspectTask(ctx context.Context, r *driverpb.InspectTaskRequest) (*driverpb.InspectTaskResponse, error) {
 	t, ok := p.tasks.get(TaskID(r.GetTaskId()))
 	if !ok {
 		return nil, wire.ErrTaskNotFound
 	}
+	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
+	defer cancel()
+	state := verbCall{plugin: p, task: t, ctx: ctx}.stateWord()
 	return &driverpb.InspectTaskResponse{
 		Task: t.status(),
 		Driver: &driverpb.TaskDriverStatus{Attributes: map[string]string{
 			"sandbox": t.state.Ref, "run_id": t.state.Run.String(), "session": t.state.Session,
-			"class": string(t.state.Class), "image": t.state.Image,
+			"class": string(t.state.Class), "image": t.state.Image, "state": state,
 		}},
 	}, nil
 }
