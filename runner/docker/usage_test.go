@@ -135,7 +135,7 @@ func TestUsageFallsBack(t *testing.T) {
 	r := httpEngine(t, mux)
 	mux.HandleFunc("GET /containers/{ref}/json", func(w http.ResponseWriter, _ *http.Request) {
 		json.NewEncoder(w).Encode(map[string]any{
-			"Name": "/" + scriptedRef, "State": map[string]any{"Status": "running", "Running": true, "Pid": 1 << 30, "StartedAt": startTime},
+			"Id": "c1", "Name": "/" + scriptedRef, "State": map[string]any{"Status": "running", "Running": true, "Pid": 1 << 30, "StartedAt": startTime},
 			"Config": map[string]any{"Labels": r.reserved(scriptedRef, componentAgent)},
 		})
 	})
