@@ -19,7 +19,7 @@ func TestK39NamedWorkspaceIsExclusive(t *testing.T) {
 	create := func(session, volume string) (driver.Handle, error) {
 		return d.Create(t.Context(), driver.Spec{SessionID: session, Sandbox: runner.SandboxSpec{
 			RunID: uuid.New(), Labels: map[string]string{driver.NamespaceLabel: "team"},
-			Task: &runner.TaskProcess{Argv: []string{"sleep"}, Mounts: []runner.TaskMount{{Volume: volume, Target: driver.WorkspacePath}}},
+			Task: &runner.TaskProcess{Argv: []string{"sleep", "3600"}, Mounts: []runner.TaskMount{{Volume: volume, Target: driver.WorkspacePath}}},
 		}})
 	}
 	one, err := create("one", volume)
