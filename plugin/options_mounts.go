@@ -3,10 +3,8 @@ package plugin
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/wardyn/nomad-driver-wardyn/driver"
@@ -15,59 +13,6 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/hclspec"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
-
-// MountHostConfig is the part of the plugin's config that is about mounts.
-type MountHostConfig struct {
-	Volumes *VolumesConfig `codec:"volumes"`
-}
-
-// VolumesConfig is the plugin's volumes block.
-type VolumesConfig struct {
-	Enabled bool     `codec:"enabled"`
-	Paths   []string `codec:"paths"`
-	Named   bool     `codec:"named"`
-}
-
-// addMountHost adds the schema of MountHostConfig.
-func addMountHost(s map[string]*hclspec.Spec) {
-	s["volumes"] = hclspec.Block("volumes", hclspec.Object(map[string]*hclspec.Spec{
-		"enabled": hclspec.Attr("enabled", hclspec.Bool),
-		"paths":   hclspec.Attr("paths", hclspec.StringList),
-		"named":   hclspec.Attr("named", hclspec.Bool),
-	}))
-}
-
-// VolumeRules are the operator's decisions about mounts.
-type VolumeRules struct {
-	// Paths are folders of the host that jobs may mount, with what is below.
-	Paths []string
-	// Named lets jobs keep volumes on the node.
-	Named bool
-}
-
-// volumeRules reads the operator's volumes block. A path that is never mounted
-// for a job is refused here, not first when a job names it.
-func volumeRules(f *faults, c *VolumesConfig) VolumeRules {
-	if c == nil {
-		return VolumeRules{}
-	}
-	if c.Enabled {
-		f.add("volumes.enabled", true, "the host is never opened as a whole", "list the folders that jobs may mount in volumes.paths")
-	}
-	for _, p := range c.Paths {
-		if !path.IsAbs(p) || path.Clean(p) != p {
-			f.add("volumes.paths", p, "want an absolute path without . and ..", `for instance "/srv/shared"`)
-		} else if err := runner.ValidateMountName(p); err != nil {
-			f.add("volumes.paths", p, err.Error(), "")
-		}
-	}
-	return VolumeRules{Paths: c.Paths, Named: c.Named}
-}
-
-// allows reports whether a job may mount a path of the host.
-func (r VolumeRules) allows(p string) bool {
-	return slices.ContainsFunc(r.Paths, func(dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") })
-}
 
 // MountTaskConfig is the part of a task's config that is about mounts.
 type MountTaskConfig struct {
@@ -206,35 +151,6 @@ func checkPropagation(v any) error {
 	}
 }
 
-func (a *ask) mountTmpfs(m map[string]any, source, target string, readOnly bool, taken map[string]bool) error {
-	opts, err := anyMap(m["tmpfs_options"])
-	if err != nil {
-		return fmt.Errorf("tmpfs_options: %w", err)
-	}
-	if err := onlyKeys(opts, "tmpfs_options.", "size", "mode"); err != nil {
-		return err
-	}
-	if source != "" {
-		return fmt.Errorf("a tmpfs has no source")
-	}
-	t := runner.Tmpfs{Target: path.Clean(target), ReadOnly: readOnly}
-	if s, ok := scalar(opts["size"]); ok && s != "0" {
-		if t.SizeMiB, err = sizeMiB(s); err != nil {
-			return fmt.Errorf("tmpfs_options.size %q: %w", s, err)
-		}
-	}
-	if s, ok := scalar(opts["mode"]); ok {
-		if t.Mode, err = fileMode(s); err != nil {
-			return fmt.Errorf("tmpfs_options.mode: %w", err)
-		}
-	}
-	if err := errors.Join(checkTmpfsTarget(target), take(taken, t.Target)); err != nil {
-		return err
-	}
-	a.Tmpfs = append(a.Tmpfs, t)
-	return nil
-}
-
 func (a *ask) mountVolume(m map[string]any, source, target string, readOnly bool, r VolumeRules) error {
 	opts, err := anyMap(m["volume_options"])
 	if err != nil {
@@ -296,57 +212,6 @@ func checkHostPaths(a ask, check func(string) error, f *faults) {
 	}
 }
 
-// parseTmpfs reads "/target[:size=64m,mode=0700,ro]".
-func parseTmpfs(text string) (runner.Tmpfs, error) {
-	target, opts, _ := strings.Cut(text, ":")
-	t := runner.Tmpfs{Target: path.Clean(target)}
-	if err := checkTmpfsTarget(target); err != nil {
-		return t, err
-	}
-	for o := range strings.SplitSeq(opts, ",") {
-		k, v, _ := strings.Cut(o, "=")
-		var err error
-		switch k {
-		case "", "rw", "noexec", "nosuid", "nodev": // as it is anyhow
-		case "ro":
-			t.ReadOnly = true
-		case "size":
-			t.SizeMiB, err = sizeMiB(v)
-		case "mode":
-			t.Mode, err = fileMode("0" + strings.TrimLeft(v, "0"))
-		default:
-			err = errors.New("want size, mode or ro")
-		}
-		if err != nil {
-			return t, fmt.Errorf("option %q: %w", o, err)
-		}
-	}
-	return t, nil
-}
-
-// checkTmpfsTarget is checkTarget for memory, which may also take the place of
-// the sandbox's own /tmp.
-func checkTmpfsTarget(t string) error {
-	if t == "/tmp" {
-		return nil
-	}
-	return checkTarget(t)
-}
-
-// fileMode reads a mode: octal with a leading zero, else the number that
-// other drivers take, which HCL can only write in decimal.
-func fileMode(text string) (uint32, error) {
-	base := 10
-	if strings.HasPrefix(text, "0") {
-		base = 8
-	}
-	n, err := strconv.ParseUint(text, base, 32)
-	if err != nil || n > 0o1777 {
-		return 0, fmt.Errorf(`%q: want a mode up to 1777, in octal with a leading zero ("0700") or in decimal (448)`, text)
-	}
-	return uint32(n), nil
-}
-
 // take claims a target.
 func take(taken map[string]bool, target string) error {
 	if taken[target] {
@@ -354,51 +219,4 @@ func take(taken map[string]bool, target string) error {
 	}
 	taken[target] = true
 	return nil
-}
-
-// mapList reads one map, several blocks or a list of maps, each on its own.
-func mapList(v any) ([]map[string]any, error) {
-	switch v := v.(type) {
-	case nil:
-		return nil, nil
-	case map[string]any:
-		return []map[string]any{v}, nil
-	case []any:
-		var out []map[string]any
-		for _, e := range v {
-			if e == nil {
-				continue
-			}
-			m, ok := e.(map[string]any)
-			if !ok {
-				return nil, errors.New("want blocks or a list of maps")
-			}
-			out = append(out, m)
-		}
-		return out, nil
-	}
-	return nil, errors.New("want blocks or a list of maps")
-}
-
-// onlyKeys refuses what a block does not know.
-func onlyKeys(m map[string]any, prefix string, known ...string) error {
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if !slices.Contains(known, k) && m[k] != nil {
-			return fmt.Errorf("%s%s: no such option; there are %s", prefix, k, strings.Join(known, ", "))
-		}
-	}
-	return nil
-}
-
-// boolean reads a switch in any spelling.
-func boolean(v any) (bool, error) {
-	if v == nil {
-		return false, nil
-	}
-	s, _ := scalar(v)
-	b, err := strconv.ParseBool(s)
-	if err != nil {
-		return false, fmt.Errorf("want true or false")
-	}
-	return b, nil
 }

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Job files and agent files spell a map as a block, as an attribute, as several
@@ -84,4 +86,51 @@ func scalar(v any) (string, bool) {
 		return strconv.FormatFloat(v, 'f', -1, 64), true
 	}
 	return "", false
+}
+
+// mapList reads one map, several blocks or a list of maps, each on its own.
+func mapList(v any) ([]map[string]any, error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		return []map[string]any{v}, nil
+	case []any:
+		var out []map[string]any
+		for _, e := range v {
+			if e == nil {
+				continue
+			}
+			m, ok := e.(map[string]any)
+			if !ok {
+				return nil, errors.New("want blocks or a list of maps")
+			}
+			out = append(out, m)
+		}
+		return out, nil
+	}
+	return nil, errors.New("want blocks or a list of maps")
+}
+
+// onlyKeys refuses what a block does not know.
+func onlyKeys(m map[string]any, prefix string, known ...string) error {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if !slices.Contains(known, k) && m[k] != nil {
+			return fmt.Errorf("%s%s: no such option; there are %s", prefix, k, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// boolean reads a switch in any spelling.
+func boolean(v any) (bool, error) {
+	if v == nil {
+		return false, nil
+	}
+	s, _ := scalar(v)
+	b, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, fmt.Errorf("want true or false")
+	}
+	return b, nil
 }

@@ -145,8 +145,11 @@ func (r *rig) keptVolumes(t *testing.T, class string) {
 // keptByHand lists, exports and removes what the tasks left.
 func (r *rig) keptByHand(t *testing.T, name string) {
 	out, err := r.kept(t, "workspaces", "list", "-json")
+	if err != nil {
+		t.Fatal(err, out)
+	}
 	var items []struct{ ID, Kind, Namespace, Name string }
-	if err = json.Unmarshal([]byte(out), &items); err != nil {
+	if err := json.Unmarshal([]byte(out), &items); err != nil {
 		t.Fatal(err, out)
 	}
 	found := 0

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -218,35 +217,4 @@ func (b *build) makeAgent(ctx context.Context) error {
 		return explained(err, askedBy(b.spec), startWords)
 	}
 	return b.openVolumes(ctx)
-}
-
-// createFromTools creates a container of the tools image, which is loaded again
-// when somebody removed it since it was looked at.
-func (r *Runner) createFromTools(ctx context.Context, name string, c containerConfig) (string, error) {
-	id, err := r.createContainer(ctx, name, c)
-	if !isNoSuchImage(err) {
-		return id, err
-	}
-	if _, err := r.toolImage(ctx); err != nil {
-		return "", err
-	}
-	return r.createContainer(ctx, name, c)
-}
-
-// createContainer asks for a container and refuses one that the engine would
-// run with a limit dropped, before it has run an instruction.
-func (r *Runner) createContainer(ctx context.Context, name string, c containerConfig) (string, error) {
-	ctx, cancel := call(ctx)
-	defer cancel()
-	resp, err := r.api.ContainerCreate(ctx, c.Config, c.HostConfig, c.Networking, nil, name)
-	if err != nil {
-		return "", wrap("create container "+name, err)
-	}
-	for _, w := range resp.Warnings {
-		if strings.Contains(strings.ToLower(w), "discard") {
-			return resp.ID, fmt.Errorf("container %s: the engine drops a limit: %s: %w", name, strings.TrimSpace(w), runner.ErrUnsupported)
-		}
-		r.opts.Log.Warn("the engine warns", "container", name, "warning", w)
-	}
-	return resp.ID, nil
 }
