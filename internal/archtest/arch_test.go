@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -46,6 +47,7 @@ var ours = map[string][]string{
 	"internal/nearest":  {},
 	"internal/doctor":   {},
 	"internal/jobfile":  {"internal/nearest"},
+	"internal/archtest": {},
 	"internal/cli":      {"internal/control", "internal/jobfile", "internal/keeper", "internal/datadir", "internal/nearest", "internal/doctor", "plugin", "plugin/host", "runner/egress", "runner/types"},
 	"internal/testenv":  {"internal/datadir", "internal/embedded"},
 
@@ -125,6 +127,25 @@ func TestNomadIsNeverImported(t *testing.T) {
 			if strings.HasPrefix(imp, "github.com/hashicorp/nomad") && !(within(s.pkg, "e2e") && strings.HasPrefix(imp, "github.com/hashicorp/nomad/api")) {
 				t.Errorf("%s imports %s", s.file, imp)
 			}
+		}
+	}
+}
+
+// A package has its place in the table, and a row its place on the page.
+func TestEveryPackageIsListed(t *testing.T) {
+	for _, s := range sources(t) {
+		if _, listed := lookup(s.pkg); !listed && !isTool(s.pkg) {
+			t.Errorf("%s: package %s is not in the table", s.file, s.pkg)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range ours {
+		name := strings.TrimPrefix(pkg, "cmd/")
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("ARCHITECTURE.md does not name %s", pkg)
 		}
 	}
 }
@@ -236,7 +257,7 @@ func within(pkg, p string) bool {
 
 // isTool: programs of the repository itself and whole-system tests.
 func isTool(pkg string) bool {
-	return strings.HasPrefix(pkg, "scripts/") || strings.HasPrefix(pkg, "e2e")
+	return strings.HasPrefix(pkg, "scripts/") || strings.HasPrefix(pkg, "bench/") || strings.HasPrefix(pkg, "e2e")
 }
 
 func keys(m map[string]bool) []string {
