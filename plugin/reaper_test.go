@@ -136,6 +136,25 @@ func TestK3ReaperForgetsWhatCameBack(t *testing.T) {
 	}
 }
 
+// K3: a setup has a run of its own and may take longer than the grace time.
+func TestK3ReaperSparesSetups(t *testing.T) {
+	s := newStore()
+	s.put(&task{id: "known", state: state{Run: RunID("known")}})
+	_, release, err := s.begin("starting")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[TaskID]bool{"known": true, "starting": true, "lost": false} {
+		if got := s.accounts(setupRun(RunID(id))); got != want {
+			t.Errorf("the setup of task %q is accounted for: %v, want %v", id, got, want)
+		}
+	}
+	release()
+	if s.accounts(setupRun(RunID("starting"))) {
+		t.Error("the setup of a start that is over is accounted for")
+	}
+}
+
 func TestReaperOptions(t *testing.T) {
 	off := false
 	h, err := hostConfig(Config{Reaper: &ReaperConfig{Enabled: &off, DryRun: true, Grace: "90s", Period: "30s"}})

@@ -70,17 +70,18 @@ func (s *store) has(ref string) bool {
 }
 
 // accounts reports whether a task of this process has the run, or is being
-// started or recovered with it.
+// started or recovered with it. The run of its setup is a task's, too.
 func (s *store) accounts(run uuid.UUID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	has := func(own uuid.UUID) bool { return own == run || setupRun(own) == run }
 	for id := range s.busy {
-		if RunID(id) == run {
+		if has(RunID(id)) {
 			return true
 		}
 	}
 	for _, t := range s.tasks {
-		if t.state.Run == run {
+		if has(t.state.Run) {
 			return true
 		}
 	}
