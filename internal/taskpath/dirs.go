@@ -145,8 +145,8 @@ func makeFolder(root *os.File, rel string) error {
 			return err
 		}
 		err = unix.Mkdirat(int(parent.Fd()), elem, 0o777)
-		if err == nil { // the mode again, without the process's umask
-			err = unix.Fchmodat(int(parent.Fd()), elem, 0o777, 0)
+		if err == nil {
+			err = openUp(parent, elem)
 		}
 		parent.Close()
 		if err != nil && !errors.Is(err, unix.EEXIST) {
@@ -155,6 +155,18 @@ func makeFolder(root *os.File, rel string) error {
 		made = path.Join(made, elem)
 	}
 	return nil
+}
+
+// openUp gives a folder that was just made its mode again, without the process's
+// umask. Somebody who may write in parent can have put a link in its place by
+// now, so the mode is that of what was opened and never of a name.
+func openUp(parent *os.File, elem string) error {
+	fd, err := openat2(parent, elem, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolve})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Fchmod(fd, 0o777)
 }
 
 func plain(f *os.File) error {

@@ -198,3 +198,35 @@ func TestK31OpenFileReads(t *testing.T) {
 		}
 	}
 }
+
+// K31: whoever may write in the parent can put a link in the place of a folder
+// between its making and the setting of its mode.
+func TestK31ModeOfAFolderFollowsNoLink(t *testing.T) {
+	d := taskDirs(t)
+	target := filepath.Join(t.TempDir(), "host")
+	if err := os.Mkdir(target, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, filepath.Join(d.Local(), "swapped")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(d.Local(), "made"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	parent, err := openBase(d.Local())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer parent.Close()
+	if err := openUp(parent, "swapped"); err == nil {
+		t.Error("a link was followed")
+	}
+	if err := openUp(parent, "made"); err != nil {
+		t.Error(err)
+	}
+	for path, want := range map[string]os.FileMode{target: 0o700, filepath.Join(d.Local(), "made"): 0o777} {
+		if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, %v; want %v", path, fi.Mode(), err, want)
+		}
+	}
+}
