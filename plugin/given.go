@@ -33,6 +33,7 @@ type given struct {
 // readGiven reads what a client sent beside the author's config.
 func readGiven(t *driverpb.TaskConfig, a ask, h HostConfig, f *faults) given {
 	g := given{Env: taskEnv(t.GetEnv(), a, f)}
+	checkTaskName(t.GetName(), f)
 	checkUser(t.GetUser(), f)
 	g.readResources(t.GetResources(), h, f)
 	g.readMounts(t.GetMounts(), a, f)
@@ -65,6 +66,22 @@ func taskEnv(env map[string]string, a ask, f *faults) map[string]string {
 func isToken(name string) bool {
 	return name == "NOMAD_TOKEN" || strings.HasPrefix(name, "NOMAD_TOKEN_") || name == "VAULT_TOKEN"
 }
+
+// checkTaskName refuses a task whose folder is not one of its own: a client puts
+// it below the allocation's under exactly this name. ".." leads to the folders
+// of other allocations, and "alloc" is what every task can write in, where the
+// driver's files about the task would lie.
+func checkTaskName(name string, f *faults) {
+	switch {
+	case name == "", name == ".", name == "..", strings.ContainsAny(name, "/\x00"):
+		f.add("task", name, "its folder would lie outside the allocation's", "rename the task")
+	case name == sharedFolder:
+		f.add("task", name, "the folder of this name is the one that all tasks of the group share", "rename the task")
+	}
+}
+
+// sharedFolder is the name, in an allocation, of the folder for all its tasks.
+const sharedFolder = "alloc"
 
 // checkUser refuses what no engine takes for a user. Whether a name exists only
 // the image knows.

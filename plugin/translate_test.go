@@ -373,6 +373,7 @@ func TestK33ClientMounts(t *testing.T) {
 func TestK30GivenRefusals(t *testing.T) {
 	f := &faults{}
 	readGiven(&driverpb.TaskConfig{
+		Name:    "t",
 		Env:     map[string]string{"WARDYN_X": "1", "RAINIER_SETUP_B64": "1", "NOMAD_UPSTREAM_ADDR_db": "127.0.0.1:1", "OK": "1"},
 		Devices: []*driverpb.Device{{TaskPath: "/dev/nvidia0"}},
 	}, ask{}, HostConfig{}, f)
@@ -422,6 +423,21 @@ func TestCoreCount(t *testing.T) {
 	for list, want := range map[string]int{"": 0, "0": 1, "0,3,5": 3, "0-3": 4, "0-1,4": 3, "x": 0, "3-1": 0} {
 		if got := coreCount(list); got != want {
 			t.Errorf("%q: got %d, want %d", list, got, want)
+		}
+	}
+}
+
+// K31, K34: a task's name is the name of its folder, in which nobody but it and
+// the driver may have anything.
+func TestK31TaskNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"web": "", "a b": "", "..web": "", "": "outside", ".": "outside", "..": "outside", "a/b": "outside", "alloc": "share",
+	} {
+		tc, c := taskOf(t, map[string]any{})
+		tc.Name = name
+		_, err := planTask(tc, c, closedHost, node)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", name, err, want)
 		}
 	}
 }
