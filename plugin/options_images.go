@@ -106,10 +106,9 @@ func readImageName(image string, f *faults) reference.Named {
 
 // judgeImage applies the operator's rules.
 func judgeImage(named reference.Named, c TaskConfig, r ImageRules, f *faults) {
-	covers := func(p ImagePattern) bool { return p.Matches(named) }
-	if i := slices.IndexFunc(r.Deny, covers); i >= 0 {
+	if i := slices.IndexFunc(r.Deny, func(p ImagePattern) bool { return p.Denies(named) }); i >= 0 {
 		f.add("image", c.Image, "the operator denies "+string(r.Deny[i])+" (plugin option images.deny)", "use another image")
-	} else if len(r.Allow) > 0 && !slices.ContainsFunc(r.Allow, covers) {
+	} else if len(r.Allow) > 0 && !slices.ContainsFunc(r.Allow, func(p ImagePattern) bool { return p.Allows(named) }) {
 		f.add("image", c.Image, "it is none of those that the operator allows (plugin option images.allow)", "allowed is "+patternList(r.Allow))
 	}
 	if _, ok := named.(reference.Digested); r.DigestOnly && !ok && c.Load == "" {

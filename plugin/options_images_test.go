@@ -48,11 +48,11 @@ func hostOf(t *testing.T, block map[string]any) HostConfig {
 
 // Operators' bug 23: registries are told from names by the reference library.
 func TestBug23ImageNamesAndRules(t *testing.T) {
-	rules := map[string]any{"images": map[string]any{
-		"allow": []any{"registry.example.org/acme/*", "busybox", "localhost:5000/x", "quay.io/*/tool:2"},
-		"deny":  []any{"registry.example.org/acme/secret*"},
-	}}
 	digest := "@sha256:" + strings.Repeat("a", 64)
+	rules := map[string]any{"images": map[string]any{
+		"allow": []any{"registry.example.org/acme/*", "busybox", "localhost:5000/x", "quay.io/*/tool:2", "quay.io/pinned" + digest},
+		"deny":  []any{"registry.example.org/acme/secret*", "registry.example.org/acme/old" + digest, "registry.example.org/acme/bad:1"},
+	}}
 	for _, c := range []struct {
 		image string
 		rules map[string]any
@@ -85,7 +85,14 @@ func TestBug23ImageNamesAndRules(t *testing.T) {
 		{"localhost:5000/x" + digest, rules, ""},
 		{"localhost/x", rules, "images.allow"},
 		{"quay.io/a/b/tool:2", rules, ""},
-		{"quay.io/a/b/tool:2" + digest, rules, ""},
+		{"quay.io/a/b/tool:2" + digest, rules, "images.allow"}, // the tag would mean nothing
+		{"registry.example.org/acme/agent:1" + digest, rules, ""},
+		{"quay.io/pinned" + digest, rules, ""},
+		{"quay.io/pinned:9" + digest, rules, ""},
+		{"quay.io/pinned:9", rules, "images.allow"},
+		{"registry.example.org/acme/old" + digest, rules, "images.deny"},
+		{"registry.example.org/acme/old:1" + digest, rules, "images.deny"},
+		{"registry.example.org/acme/bad:1" + digest, rules, "images.deny"},
 		{"quay.io/a/b/tool:3", rules, "images.allow"},
 		{"busybox:1", map[string]any{"images": map[string]any{"digest_only": true}}, "@sha256:"},
 		{"busybox" + digest, map[string]any{"images": map[string]any{"digest_only": true}}, ""},

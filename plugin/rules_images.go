@@ -149,12 +149,35 @@ func imagePatterns(f *faults, field string, list []string) []ImagePattern {
 	return out
 }
 
-// Matches reports whether the pattern covers an image.
-func (p ImagePattern) Matches(ref reference.Named) bool {
-	names := []string{ref.Name(), reference.TagNameOnly(ref).String()}
+// Allows reports whether the pattern covers what would run. Beside a digest a
+// tag means nothing to an engine, so a pattern for tags does not cover one.
+func (p ImagePattern) Allows(ref reference.Named) bool {
+	names := []string{ref.Name()}
+	d, pinned := ref.(reference.Digested)
+	if !pinned {
+		names = append(names, reference.TagNameOnly(ref).String())
+	} else {
+		names = append(names, ref.Name()+"@"+d.Digest().String())
+		if strings.Contains(string(p), "@") {
+			names = append(names, ref.String())
+		}
+	}
+	return p.covers(names)
+}
+
+// Denies reports whether the pattern covers an image under any of its names.
+func (p ImagePattern) Denies(ref reference.Named) bool {
+	names := []string{ref.Name(), ref.String(), reference.TagNameOnly(ref).String()}
 	if t, ok := ref.(reference.Tagged); ok {
 		names = append(names, ref.Name()+":"+t.Tag())
 	}
+	if d, ok := ref.(reference.Digested); ok {
+		names = append(names, ref.Name()+"@"+d.Digest().String())
+	}
+	return p.covers(names)
+}
+
+func (p ImagePattern) covers(names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return glob(string(p), n) })
 }
 
