@@ -124,7 +124,15 @@ func (p *Plugin) buildAndStart(ctx context.Context, b *Backend, t *task, builder
 	err = b.Control.Prepare(control.Run{
 		ID: run, Owner: ownerOf(t.config), FilesDir: filepath.Join(t.records, "setup"), OnDecision: t.denials.hear,
 	})
-	defer func() { err = errors.Join(err, p.leaveSetup(b, out, run)) }()
+	started := false
+	defer func() {
+		left := p.leaveSetup(b, out, run)
+		if started && left != nil { // the task runs; its destruction tries again
+			p.taskLog(t).Warn("not everything of the setup is gone", "error", left)
+			return
+		}
+		err = errors.Join(err, left)
+	}()
 	if err != nil {
 		return err
 	}
@@ -137,6 +145,7 @@ func (p *Plugin) buildAndStart(ctx context.Context, b *Backend, t *task, builder
 	if _, err := b.Driver.Create(ctx, pl.Spec); err != nil {
 		return err
 	}
+	started = true
 	p.watchNew(b, t, *pl)
 	if b.TrimSetups != nil {
 		if err := b.TrimSetups(ctx); err != nil {
