@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
@@ -86,7 +85,7 @@ func diskUse(ctx context.Context, r runner.DiskReader, t *task) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	d := taskpath.Dirs{Alloc: t.config.GetAllocDir(), Name: t.config.GetName()}
+	d := taskDirs(t.config)
 	for _, dir := range []string{d.Local(), filepath.Join(d.Shared(), "data")} {
 		n, err := treeSize(ctx, dir)
 		if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/internal/ports"
-	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 )
 
@@ -66,7 +65,7 @@ type task struct {
 // newTask makes a task whose watching ends with life.
 func newTask(life context.Context, b *Backend, tc *driverpb.TaskConfig, s state) *task {
 	ctx, stop := context.WithCancel(life)
-	d := taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}
+	d := taskDirs(tc)
 	return &task{
 		id: TaskID(tc.GetId()), config: tc, state: s, ctx: ctx, stop: stop,
 		output:  outputOf(b, s.Run, tc.GetStdoutPath(), tc.GetStderrPath()),

@@ -95,7 +95,7 @@ func gitRules(all []source) map[string]egress.GitRule {
 // credentials are what a task's sidecar may ask for. Whether the operator
 // still has a credential, and has it for this job, is looked at each time.
 func (p *Plugin) credentials(tc *driverpb.TaskConfig, all []source) []control.Credential {
-	dirs := taskpath.Dirs{Alloc: tc.GetAllocDir(), Name: tc.GetName()}
+	dirs := taskDirs(tc)
 	out := make([]control.Credential, 0, len(all))
 	for _, s := range all {
 		c := control.Credential{Grant: s.Grant, Name: s.option(), Read: func() (string, error) { return p.readSecret(tc, dirs, s) }}

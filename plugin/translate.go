@@ -240,7 +240,7 @@ func labels(t *driverpb.TaskConfig, a ask, h HostConfig) map[string]string {
 // usual places, sockets in them covered, then the author's folders by way of
 // their staged places, then volumes.
 func mountsOf(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementClass, fx facts) ([]runner.TaskMount, []bind) {
-	d := taskpath.Dirs{Alloc: t.GetAllocDir(), Name: t.GetName()}
+	d := taskDirs(t)
 	mounts := []runner.TaskMount{
 		{Source: d.Shared(), Target: "/alloc"},
 		{Source: d.Local(), Target: "/local"},
