@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
@@ -208,15 +209,8 @@ func (p *plugin) state() (ready, decisions int) {
 	return p.ready, len(p.decisions)
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("%s: it did not come true", what)
-}
+// eventually waits for what another process brings about.
+var eventually = testenv.Eventually
 
 // TestK9ControlSocket goes through a sidecar's life: not ready, configured,
 // ready, serving on its own leg alone, a plugin that goes away and comes back,

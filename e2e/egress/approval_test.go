@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
 
@@ -79,7 +80,7 @@ func (w *work) survives(t *testing.T) {
 	}
 	eventually(t, "another plugin", func() bool { return w.rig.Launches() > launches })
 	eventually(t, "an answer under another plugin", func() bool {
-		var out text
+		var out testenv.Buffer
 		_, err := w.Exec(deadline(t), host.ExecRequest{Command: []string{"/bin/sh", "-c", askNew}, Stdout: &out, Stderr: &out})
 		return err == nil && strings.Contains(out.String(), approved)
 	})
@@ -88,7 +89,7 @@ func (w *work) survives(t *testing.T) {
 // revoked takes the approval back under an open tunnel.
 func (w *work) revoked(t *testing.T, id string) {
 	t.Helper()
-	var out text
+	var out testenv.Buffer
 	done := make(chan error, 1)
 	go func() {
 		_, err := w.Exec(deadline(t), host.ExecRequest{Command: []string{"/bin/client", "hold", newHost}, Stdout: &out, Stderr: &out})

@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -33,7 +32,7 @@ const pool = "10.214.212.0/22"
 var classOf = map[string]string{"runc": "CC1", "runsc": "CC2"}
 
 // limit bounds a test's wait for anything at all.
-const limit = 60 * time.Second
+const limit = testenv.Patience
 
 // rig is one installation, with a client of its own and an upstream.
 type rig struct {
@@ -44,7 +43,7 @@ type rig struct {
 	config                   map[string]any
 	memory                   int64 // MiB of a task
 	up                       *upstream
-	log                      *text
+	log                      *testenv.Buffer
 
 	mu     sync.Mutex
 	events []host.Event
@@ -64,7 +63,7 @@ func newRigWith(t *testing.T, files map[string]string, options map[string]any) *
 		files = map[string]string{}
 	}
 	files["bin/client"] = clientBinary(t)
-	r := &rig{endpoint: testenv.Engine(t), binary: binary(t), dir: t.TempDir(), log: &text{}, memory: 128}
+	r := &rig{endpoint: testenv.Engine(t), binary: binary(t), dir: t.TempDir(), log: &testenv.Buffer{}, memory: 128}
 	r.engine, r.data, r.caFile = testenv.Client(t, r.endpoint), filepath.Join(r.dir, "data"), filepath.Join(r.dir, "ca.pem")
 	r.image = testenv.ImageWith(t, testenv.ImageConfig{Cmd: []string{"/bin/sh"}, ExtraFiles: files})
 	r.up = newUpstream(t, r.caFile)
@@ -182,46 +181,21 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("still not after %v: %s", limit, what)
-}
-
-// text collects what is written.
-type text struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *text) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(b)
-}
-
-func (o *text) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
+// eventually waits for what another process brings about.
+var eventually = testenv.Eventually
 
 // work is one task in an allocation of its own.
 type work struct {
 	*host.Task
 	rig   *rig
 	alloc *host.Alloc
-	out   *text
+	out   *testenv.Buffer
 }
 
 // prepare makes a task that idles, with config beside; it is not started.
 func (r *rig) prepare(t *testing.T, class string, config map[string]any) *work {
 	t.Helper()
-	w := &work{rig: r, out: &text{}}
+	w := &work{rig: r, out: &testenv.Buffer{}}
 	all := map[string]any{"image": r.image, "confinement": class, "idle": true}
 	for k, v := range config {
 		all[k] = v
@@ -282,7 +256,7 @@ func (w *work) sh(t *testing.T, script string) string {
 
 func (w *work) exec(t *testing.T, argv ...string) string {
 	t.Helper()
-	var out text
+	var out testenv.Buffer
 	if _, err := w.Exec(deadline(t), host.ExecRequest{Command: argv, Stdout: &out, Stderr: &out}); err != nil {
 		t.Fatalf("%v: %v", argv, err)
 	}

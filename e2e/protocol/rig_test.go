@@ -27,7 +27,7 @@ const pool = "10.214.236.0/22"
 var classOf = map[string]string{"runc": "CC1", "runsc": "CC2"}
 
 // limit bounds a test's wait for anything at all.
-const limit = 60 * time.Second
+const limit = testenv.Patience
 
 // rig is one installation with a client of its own.
 type rig struct {
@@ -184,16 +184,8 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// eventually waits until ok is true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("still not after %v: %s", limit, what)
-}
+// eventually waits for what another process brings about.
+var eventually = testenv.Eventually
 
 // work is one task in an allocation of its own.
 type work struct {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
 // recPath is the program under test, built once.
@@ -161,14 +163,7 @@ func (l lines) want(text string) {
 }
 
 // eventually waits for what another process brings about.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
+var eventually = testenv.Eventually
 
 // marked is a command line for a background process that no other has; what is
 // left of it at the end is killed.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
 // deadline bounds what a test waits for; nothing is measured against it.
@@ -16,18 +18,8 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// eventually waits until ok says so.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx := deadline(t)
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("never happened: %s", what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
+// eventually waits for what another process brings about.
+var eventually = testenv.Eventually
 
 // launch starts this test binary as a plugin process. dir is where it records its calls.
 func launch(t *testing.T, o Options) (p *Plugin, dir string) {

@@ -1,32 +1,14 @@
 package host
 
 import (
-	"bytes"
 	"encoding/json"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
-
-// output is a writer that several goroutines may use.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
 
 func newAlloc(t *testing.T, p *Plugin) *Alloc {
 	t.Helper()
@@ -39,9 +21,9 @@ func newAlloc(t *testing.T, p *Plugin) *Alloc {
 	return a
 }
 
-func newShell(t *testing.T, p *Plugin, command string) (*Task, *output) {
+func newShell(t *testing.T, p *Plugin, command string) (*Task, *testenv.Buffer) {
 	t.Helper()
-	var out output
+	var out testenv.Buffer
 	task, err := newAlloc(t, p).NewTask(TaskSpec{
 		Name: "web", Config: map[string]any{"command": command}, Stdout: &out, Stderr: &out,
 		Resources: Resources{CPU: 100, MemoryMB: 64}, StatsInterval: 10 * time.Millisecond,

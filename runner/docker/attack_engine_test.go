@@ -94,7 +94,7 @@ func TestK13PidsAtCC2(t *testing.T) {
 		t.Errorf("the host's limit is %d, want %d", limit, want)
 	}
 	most, ended := int64(0), false
-	waitFor(t, "the limit", func() bool {
+	testenv.Eventually(t, "the limit", func() bool {
 		if b, err := os.ReadFile(dir + "/pids.current"); err == nil {
 			var n int64
 			fmt.Fscan(bytes.NewReader(b), &n)

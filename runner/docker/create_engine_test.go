@@ -237,7 +237,7 @@ func TestR27CancelledOnTheEngine(t *testing.T) {
 	spec := specFor(t, "runc")
 	done := make(chan error)
 	go func() { _, err := w.CreateSandbox(ctx, spec); done <- err }()
-	waitFor(t, "agent container", func() bool {
+	testenv.Eventually(t, "agent container", func() bool {
 		_, err := w.cl.ContainerInspect(t.Context(), AgentName(spec.RunID))
 		return err == nil
 	})

@@ -1,6 +1,10 @@
 package docker
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
+)
 
 // K37: what a sandbox writes is measured, under both runtimes.
 func TestK37DiskUsage(t *testing.T) {
@@ -11,7 +15,7 @@ func TestK37DiskUsage(t *testing.T) {
 		spec.Task.User = ""
 		spec.Task.Argv = sh("dd if=/dev/zero of=/root/big bs=1M count=8 2>/dev/null; sync; exec sleep 98765")
 		ref := w.startedSandbox(t, spec)
-		waitFor(t, "the file to be measured", func() bool {
+		testenv.Eventually(t, "the file to be measured", func() bool {
 			n, err := w.DiskUsage(t.Context(), ref)
 			if err != nil {
 				t.Fatal(err)

@@ -188,7 +188,7 @@ func TestF33WithoutTheSysctlLinkLocalAnswers(t *testing.T) {
 	if mustFacts(t, w.Runner).isolatedGateway() {
 		return // such an engine gives eth0 no IPv6 address whatever the sysctl says
 	}
-	waitFor(t, "the bridge's link-local address", func() bool { return hasAddress(bridge) })
+	testenv.Eventually(t, "the bridge's link-local address", func() bool { return hasAddress(bridge) })
 	if res := w.netprobe(t, id, recorderTarget, target)[target]; !res.Reached {
 		t.Errorf("%s is not reached without either guard: %s", target, res.Detail)
 	}
@@ -206,16 +206,6 @@ func hasAddress(ifname string) bool {
 		}
 	}
 	return false
-}
-
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("still no %s", what)
 }
 
 // K16: without enable_icc=false sidecars reach each other.

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
@@ -278,7 +278,7 @@ func TestK17KeepPool(t *testing.T) {
 	}
 	w.KeepPool()
 	w.KeepPool()
-	until(t, "the pool is full", warm(2))
+	testenv.Eventually(t, "the pool is full", warm(2))
 	if _, ok, err := w.dir.TryLock(lockPool); ok || err != nil {
 		t.Errorf("another process could fill the pool: %v, %v", ok, err)
 	}
@@ -286,7 +286,7 @@ func TestK17KeepPool(t *testing.T) {
 	if _, err := w.Launch(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the pool is full again", warm(2))
+	testenv.Eventually(t, "the pool is full again", warm(2))
 	ended := fakeSpec()
 	if _, err := w.Launch(t.Context(), ended); err != nil {
 		t.Fatal(err)
@@ -301,7 +301,7 @@ func TestK17KeepPool(t *testing.T) {
 	if _, err := w.dir.LoadRecord(ended.RunID); !errors.Is(err, fs.ErrNotExist) || slices.Contains(w.engine.labelled(), "container /"+AgentName(ended.RunID)) {
 		t.Errorf("something of the run is left: %v", err)
 	}
-	until(t, "the slot of the ended run is gone", func() bool {
+	testenv.Eventually(t, "the slot of the ended run is gone", func() bool {
 		return w.slotCount(t)[slotWarm] == 2 && w.slotCount(t)[slotOld] == 0 && !slices.ContainsFunc(w.engine.labelled(),
 			func(s string) bool { return strings.Contains(s, given.ID.String()) })
 	})
@@ -311,21 +311,10 @@ func TestK17KeepPool(t *testing.T) {
 	}
 	other.opts.PoolSize = 1
 	other.KeepPool()
-	until(t, "the next process shrinks it", warm(1))
+	testenv.Eventually(t, "the next process shrinks it", warm(1))
 	other.pool.stop()
 	if err := errors.Join(w.KillSandbox(t.Context(), AgentName(spec.RunID)), w.RemovePool(t.Context())); err != nil {
 		t.Error(err)
 	}
 	w.nothingLeft(t, spec.RunID)
-}
-
-// until waits for what another goroutine brings about.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("%s: it did not come true", what)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
@@ -35,7 +36,7 @@ func TestSidecarEndsWithAStoppedTask(t *testing.T) {
 		if err := w.StopProcess(t.Context(), ref, "", 5*time.Second); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the sidecar has ended", func() bool { return !running() })
+		testenv.Eventually(t, "the sidecar has ended", func() bool { return !running() })
 		if e, err := w.Exit(t.Context(), ref); err != nil || e.Code != 143 {
 			t.Errorf("%+v, %v", e, err)
 		}

@@ -147,7 +147,7 @@ func TestR63HangingRuntime(t *testing.T) {
 		return
 	}
 	e.Reload(t, map[string]testenv.Runtime{"runsc": {Path: gvisor, Args: []string{"--overlay2=none"}}})
-	waitFor(t, "gVisor after the reload", func() bool {
+	testenv.Eventually(t, "gVisor after the reload", func() bool {
 		f := w.Probe(t.Context())
 		return f.Classes[1].Works && !f.Classes[1].Checked.IsZero()
 	})
@@ -160,7 +160,7 @@ func TestR59StandinMicroVM(t *testing.T) {
 	testenv.StartEngine(t, testenv.EngineOptions{Runtimes: map[string]testenv.Runtime{"kata-standin": fake, "krun": fake}})
 	w := newWorld(t)
 	var f runner.Findings
-	waitFor(t, "probes", func() bool { f = w.Probe(t.Context()); return !f.Pending })
+	testenv.Eventually(t, "probes", func() bool { f = w.Probe(t.Context()); return !f.Pending })
 	if c := f.Classes[2]; !c.Works || c.Runtime != "kata-standin" || f.Capabilities.Resolved[types.CC3] != "oci/kata-standin" {
 		t.Fatalf("%+v", f)
 	}

@@ -160,9 +160,13 @@ func TestR27UndoErrorsAreJoined(t *testing.T) {
 	w := newFakeWorld(t)
 	spec := fakeSpec()
 	boom, stuck := errors.New("boom"), errors.New("stuck")
+	created := make(chan struct{}) // closed when the sidecar is there to be undone
 	w.engine.before = func(_ int, call string) error {
 		switch call {
+		case "NetworkConnect":
+			close(created)
 		case "ContainerCreate agent":
+			<-created
 			return boom
 		case "ContainerRemove proxy":
 			return stuck

@@ -1,7 +1,6 @@
 package logmon
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,30 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
-
-// buffer is a writer that several goroutines may use.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
 
 func collector(t *testing.T, tee io.Writer) (*Collector, string) {
 	t.Helper()
@@ -76,7 +58,7 @@ func content(t *testing.T, path string) string {
 }
 
 func TestCollectsUntilTheLastWriterCloses(t *testing.T) {
-	var tee buffer
+	var tee testenv.Buffer
 	c, dir := collector(t, &tee)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
