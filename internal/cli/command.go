@@ -120,6 +120,11 @@ func (c *command) parseMixed(e Env, fs *flag.FlagSet, args []string) (rest []str
 	}
 }
 
+// installationFlag is the flag of commands that are about an installation.
+func installationFlag(fs *flag.FlagSet, to *string) {
+	fs.StringVar(to, "plugin-config", "", "the installation's options: a `FILE` with them, or the agent's with the plugin block")
+}
+
 // help prints a command's usage, text and flags.
 func (c *command) help(w io.Writer, fs *flag.FlagSet) {
 	fmt.Fprintf(w, "Usage: nomad-driver-wardyn %s", c.name)

@@ -65,7 +65,7 @@ type doctorOptions struct {
 }
 
 func (o *doctorOptions) bind(fs *flag.FlagSet) {
-	fs.StringVar(&o.pluginConfig, "plugin-config", "", "the installation's options: a `FILE` with them, or the agent's with the plugin block")
+	installationFlag(fs, &o.pluginConfig)
 	fs.BoolVar(&o.deep, "deep", false, "run every class's probe now; takes up to a minute for each")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 }

@@ -54,9 +54,11 @@ type keptFlags struct {
 	json           bool
 }
 
-func (o *keptFlags) bind(fs *flag.FlagSet) {
-	fs.StringVar(&o.config, "plugin-config", "", "the installation's options: a `FILE` with them, or the agent's with the plugin block")
-	fs.StringVar(&o.output, "o", "", "with export: write to `FILE` instead of standard output")
+func (o *keptFlags) bind(fs *flag.FlagSet, kind KeptKind) {
+	installationFlag(fs, &o.config)
+	if kind == KeptVolumes {
+		fs.StringVar(&o.output, "o", "", "with export: write to `FILE` instead of standard output")
+	}
 	fs.BoolVar(&o.json, "json", false, "with list: print JSON")
 }
 
@@ -64,20 +66,14 @@ func (o *keptFlags) bind(fs *flag.FlagSet) {
 func keptCommand(name, args, summary, text string, kind KeptKind) *command {
 	return &command{
 		name: name, args: args, summary: summary, text: text,
-		flags: func(fs *flag.FlagSet) { (&keptFlags{}).bind(fs) },
+		flags: func(fs *flag.FlagSet) { (&keptFlags{}).bind(fs, kind) },
 		run: func(ctx context.Context, e Env, c *command, argv []string) int {
 			var o keptFlags
 			fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
-			o.bind(fs)
-			var words []string
-			for rest := argv; ; { // flags may come before, between and after the words
-				if ok, code := c.parse(e, fs, rest); !ok {
-					return code
-				}
-				if fs.NArg() == 0 {
-					break
-				}
-				words, rest = append(words, fs.Arg(0)), fs.Args()[1:]
+			o.bind(fs, kind)
+			words, ok, code := c.parseMixed(e, fs, argv)
+			if !ok {
+				return code
 			}
 			return e.report(e.kept(ctx, c.name, kind, o, words))
 		},

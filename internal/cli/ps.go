@@ -58,7 +58,7 @@ type psOptions struct {
 }
 
 func (o *psOptions) bind(fs *flag.FlagSet) {
-	fs.StringVar(&o.pluginConfig, "plugin-config", "", "the installation's options: a `FILE` with them, or the agent's with the plugin block")
+	installationFlag(fs, &o.pluginConfig)
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 }
 

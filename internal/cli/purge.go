@@ -53,7 +53,7 @@ type purgeOptions struct {
 }
 
 func (o *purgeOptions) bind(fs *flag.FlagSet) {
-	fs.StringVar(&o.config, "plugin-config", "", "the installation's options: a `FILE` with them, or the agent's with the plugin block")
+	installationFlag(fs, &o.config)
 	fs.BoolVar(&o.kept, "kept", false, "remove named workspaces, homes and setup images as well")
 	fs.BoolVar(&o.yes, "yes", false, "do it")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "list what would be removed, and remove nothing")

@@ -10,6 +10,8 @@ import (
 // Decision is the outcome of one request.
 type Decision string
 
+// The outcomes: it was let through, it was refused, or it was refused while
+// somebody is asked about it.
 const (
 	Allow   Decision = "allow"
 	Deny    Decision = "deny"

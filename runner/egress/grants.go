@@ -31,6 +31,7 @@ type ResolvedInjection struct {
 // ApprovalState is where a request for approval stands.
 type ApprovalState string
 
+// Only a pending request can still change; an expired one had no answer in time.
 const (
 	ApprovalPending  ApprovalState = "PENDING"
 	ApprovalApproved ApprovalState = "APPROVED"

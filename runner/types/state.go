@@ -3,6 +3,8 @@ package types
 // RunState is the observed state of a run.
 type RunState string
 
+// Which states end a run is what [RunState.Terminal] says. A main process
+// that ended by itself is StateStopped, or StateFailed with an exit code but 0.
 const (
 	StatePending   RunState = "PENDING"
 	StateStarting  RunState = "STARTING"
