@@ -16,6 +16,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/volume"
+	"golang.org/x/sys/unix"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
@@ -144,13 +145,13 @@ func exportEntry(t *tar.Writer, root *os.Root, path string, d fs.DirEntry) error
 	if !d.IsDir() && !d.Type().IsRegular() {
 		return nil
 	}
-	f, err := root.Open(path)
+	f, err := root.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // it may be a pipe by now
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	fi, err := f.Stat()
-	if err != nil {
+	if err != nil || !fi.IsDir() && !fi.Mode().IsRegular() {
 		return err
 	}
 	if err := writeHeader(t, fi, path, ""); err != nil || fi.IsDir() {
