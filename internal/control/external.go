@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -79,14 +80,12 @@ func (r *run) copyExternal(a Approval, got egress.ApprovalRequest) {
 func (a *approvals) put(x Approval) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	list := a.room(x.RunID)
-	for i := range list {
-		if list[i].ID == x.ID {
-			list[i] = x
-			return a.replace(list)
-		}
+	if i := slices.IndexFunc(a.list, func(old Approval) bool { return old.ID == x.ID }); i >= 0 {
+		list := slices.Clone(a.list)
+		list[i] = x
+		return a.replace(list)
 	}
-	return a.replace(append(list, x))
+	return a.replace(append(a.room(x.RunID), x))
 }
 
 // forward delivers a record elsewhere, once. r.keep is held.

@@ -116,3 +116,22 @@ func TestP39ExternalControlPlane(t *testing.T) {
 		t.Errorf("delivered %d times, counted %d", n, sum.Denied)
 	}
 }
+
+// What the control plane says of an approval takes nothing else's place.
+func TestK34CopiesPushNothingOut(t *testing.T) {
+	var a approvals
+	run := uuid.New()
+	for range maxApprovals {
+		if err := a.put(Approval{ID: uuid.New(), RunID: run, State: egress.ApprovalDenied}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, last := a.list[0], a.list[maxApprovals-1]
+	last.State = egress.ApprovalApproved
+	if err := a.put(last); err != nil {
+		t.Fatal(err)
+	}
+	if len(a.list) != maxApprovals || a.list[0].ID != first.ID || a.list[maxApprovals-1].State != egress.ApprovalApproved {
+		t.Errorf("%d kept, the first of them %v", len(a.list), a.list[0].ID)
+	}
+}

@@ -3,10 +3,16 @@ package control
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
+	"net"
 	"net/netip"
+	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/ports"
 )
+
+// acceptPause spaces attempts to accept that fail.
+const acceptPause = time.Second
 
 // ports are the run's inbound ports.
 func (r *run) ports() *ports.Set {
@@ -30,8 +36,13 @@ func (r *run) openPorts(dir string) error {
 	go func() {
 		for {
 			c, err := l.AcceptUnix()
-			if err != nil {
-				return // closed
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil { // a lack of descriptors is waited out
+				r.log.Warn("inbound ports cannot be handed over now; trying on", "error", err)
+				time.Sleep(acceptPause)
+				continue
 			}
 			if err := set.Serve(c, r.isToken); err != nil {
 				r.log.Warn("inbound ports not handed over; the sidecar will ask again", "error", err)

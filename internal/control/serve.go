@@ -182,6 +182,10 @@ func (r *run) serveRenew(w http.ResponseWriter, _ query) {
 // refused for good where it comes alone, and counted as lost among others.
 func (r *run) serveDecisions(w http.ResponseWriter, q query) {
 	lines := bytes.Split(bytes.TrimSpace(q.body), []byte("\n"))
+	if len(lines) > batch {
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a request has %d records at most", batch))
+		return
+	}
 	for _, b := range lines {
 		l, status, bad := r.readDecision(b)
 		if bad != nil && len(lines) == 1 {

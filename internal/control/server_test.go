@@ -183,6 +183,10 @@ func TestWhatIsNotThereSaysSo(t *testing.T) {
 func TestLimits(t *testing.T) {
 	b, id := newBench(t), uuid.New()
 	e := b.open(t, id, "", nil)
+	// More records than a sidecar was told to send would be as many lines of the log.
+	if status, _ := request(t, e, "POST", egress.PathDecisions, "Bearer "+tokenOf(id), strings.Repeat("x\n", batch+1)); status != 413 {
+		t.Errorf("%d records: %d", batch+1, status)
+	}
 	if status, _ := request(t, e, "POST", egress.PathDecisions, "Bearer "+tokenOf(id), `{"cause":"`+strings.Repeat("x", maxBatch)+`"}`); status != 413 {
 		t.Errorf("a record too big: %d", status)
 	}
