@@ -29,8 +29,6 @@ import (
 // pool is this package's own egress pool.
 const pool = "10.214.212.0/22"
 
-var classOf = map[string]string{"runc": "CC1", "runsc": "CC2"}
-
 // limit bounds a test's wait for anything at all.
 const limit = testenv.Patience
 
@@ -62,8 +60,12 @@ func newRigWith(t *testing.T, files map[string]string, options map[string]any) *
 	if files == nil {
 		files = map[string]string{}
 	}
-	files["bin/client"] = clientBinary(t)
-	r := &rig{endpoint: testenv.Engine(t), binary: binary(t), dir: t.TempDir(), log: &testenv.Buffer{}, memory: 128}
+	client, err := os.ReadFile(testenv.Build(t, "./e2e/egress/testdata/client"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["bin/client"] = string(client)
+	r := &rig{endpoint: testenv.Engine(t), binary: testenv.Driver(t), dir: t.TempDir(), log: &testenv.Buffer{}, memory: 128}
 	r.engine, r.data, r.caFile = testenv.Client(t, r.endpoint), filepath.Join(r.dir, "data"), filepath.Join(r.dir, "ca.pem")
 	r.image = testenv.ImageWith(t, testenv.ImageConfig{Cmd: []string{"/bin/sh"}, ExtraFiles: files})
 	r.up = newUpstream(t, r.caFile)
@@ -140,38 +142,10 @@ func (r *rig) told(task string) string {
 	return b.String()
 }
 
-func binary(t *testing.T) string {
-	t.Helper()
-	p := os.Getenv("WARDYN_TEST_BINARY")
-	if p == "" {
-		p = filepath.Join(testenv.Root(t), "bin", "nomad-driver-wardyn")
-	}
-	if _, err := os.Stat(p); err != nil {
-		t.Fatalf("the driver is not built (make build): %v", err)
-	}
-	return p
-}
-
-// clientBinary is testdata/client, static.
-func clientBinary(t *testing.T) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "client")
-	cmd := exec.Command("go", "build", "-o", out, "./testdata/client")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if msg, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the client: %v\n%s", err, msg)
-	}
-	b, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
 func each(t *testing.T, test func(t *testing.T, class string)) {
 	t.Helper()
 	for _, rt := range testenv.Runtimes(t) {
-		t.Run(rt, func(t *testing.T) { test(t, classOf[rt]) })
+		t.Run(rt, func(t *testing.T) { test(t, testenv.Class(rt)) })
 	}
 }
 

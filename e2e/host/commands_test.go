@@ -25,7 +25,7 @@ func TestDoctorDeepProbesEveryClass(t *testing.T) {
 		t.Fatalf("exit code %d, %v\n%s%s", r.code, err, r.stdout, r.stderr)
 	}
 	for _, rt := range testenv.Runtimes(t) {
-		subject := "class " + classOf[rt]
+		subject := "class " + testenv.Class(rt)
 		i := slices.IndexFunc(out.Findings, func(f struct{ ID, Severity, Subject, Text, Remedy string }) bool {
 			return f.Subject == subject
 		})
@@ -54,7 +54,7 @@ func TestValidateAsksThisHost(t *testing.T) {
 		{"CC1", 0, "ok, 1 task"},
 		{"CC3", 1, "confinement = \"CC3\": confinement class not available: CC3 is pinned to runtime \"kata-absent\", which the engine does not have"},
 	} {
-		cmd := exec.CommandContext(t.Context(), driver(t), "validate", "-plugin-config", config,
+		cmd := exec.CommandContext(t.Context(), testenv.Driver(t), "validate", "-plugin-config", config,
 			"-var", "image="+image, "-var", "class="+c.class, job(t, "jobs", "hello.nomad.hcl"))
 		out, _ := cmd.CombinedOutput() // the exit code is looked at
 		if cmd.ProcessState.ExitCode() != c.code || !strings.Contains(string(out), c.want) || strings.Contains(string(out), "not asked") {
@@ -78,7 +78,7 @@ func showsOneRun(t *testing.T, run *exec.Cmd, class string) {
 		t.Error(err)
 		return
 	}
-	out, err := exec.CommandContext(t.Context(), driver(t), "ps", "-json", "-plugin-config", config).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), testenv.Driver(t), "ps", "-json", "-plugin-config", config).CombinedOutput()
 	var list struct {
 		Runs            []struct{ State, Class, Job, Task string }
 		Slots, Networks struct{ Used, Total int }

@@ -20,25 +20,10 @@ import (
 // pool is this package's own egress pool.
 const pool = "10.214.248.0/22"
 
-var classOf = map[string]string{"runc": "CC1", "runsc": "CC2"}
-
 // result is what one run of the binary gave.
 type result struct {
 	stdout, stderr string
 	code           int
-}
-
-// driver is the built binary.
-func driver(t *testing.T) string {
-	t.Helper()
-	p := os.Getenv("WARDYN_TEST_BINARY")
-	if p == "" {
-		p = filepath.Join(testenv.Root(t), "bin", "nomad-driver-wardyn")
-	}
-	if _, err := os.Stat(p); err != nil {
-		t.Fatalf("the driver is not built (make build): %v", err)
-	}
-	return p
 }
 
 // pluginConfig is an operator's configuration with two private upstreams at
@@ -74,7 +59,7 @@ func installation(t *testing.T, name string, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, driver(t), append([]string{name, "-plugin-config", pluginConfig(t)}, args...)...)
+	cmd := exec.CommandContext(ctx, testenv.Driver(t), append([]string{name, "-plugin-config", pluginConfig(t)}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 30 * time.Second
 	leavesNothing(t, cmd)
@@ -147,7 +132,7 @@ func TestHello(t *testing.T) {
 	image := testenv.Image(t)
 	for _, rt := range testenv.Runtimes(t) {
 		t.Run(rt, func(t *testing.T) {
-			r := run(t, "-decisions", "-var", "image="+image, "-var", "class="+classOf[rt], job(t, "jobs", "hello.nomad.hcl"))
+			r := run(t, "-decisions", "-var", "image="+image, "-var", "class="+testenv.Class(rt), job(t, "jobs", "hello.nomad.hcl"))
 			r.wants(t, "stdout", r.stdout, "kernel: Linux", "allowed: hello from greeting.txt",
 				"denied: HTTP/1.1 403", `"code":"policy:default-deny"`, "blocked.example")
 			if gvisor := strings.Contains(r.stdout, "kernel: Linux 4.4.0"); gvisor != (rt == "runsc") {
@@ -164,7 +149,7 @@ func TestExecCodePassesThrough(t *testing.T) {
 	image := testenv.Image(t)
 	for _, rt := range testenv.Runtimes(t) {
 		t.Run(rt, func(t *testing.T) {
-			r := run(t, "-var", "image="+image, "-var", "class="+classOf[rt], "-exec", "shell",
+			r := run(t, "-var", "image="+image, "-var", "class="+testenv.Class(rt), "-exec", "shell",
 				job(t, "jobs", "workspace.nomad.hcl"), "--", "sh", "-c", "echo inside; exit 3")
 			r.wants(t, "stdout", r.stdout, "inside")
 			if r.code != 3 {
@@ -179,7 +164,7 @@ func TestK1SixtyFourProcessesTwentyTimes(t *testing.T) {
 	image := testenv.Image(t)
 	for _, rt := range testenv.Runtimes(t) {
 		t.Run(rt, func(t *testing.T) {
-			r := run(t, "-var", "image="+image, "-var", "class="+classOf[rt], "-exec", "shell",
+			r := run(t, "-var", "image="+image, "-var", "class="+testenv.Class(rt), "-exec", "shell",
 				job(t, "jobs", "workspace.nomad.hcl"), "--", "sh", "-c",
 				"for i in $(seq 20); do /.wardyn/wardyn-rec probe >/dev/null || exit 1; echo right $i; done")
 			if r.code != 0 || !strings.Contains(r.stdout, "right 20") {
@@ -195,7 +180,7 @@ func TestK8TwoHundredThousandLines(t *testing.T) {
 	image := testenv.Image(t)
 	for _, rt := range testenv.Runtimes(t) {
 		t.Run(rt, func(t *testing.T) {
-			r := run(t, "-var", "image="+image, "-var", "class="+classOf[rt], job(t, "jobs", "lines.nomad.hcl"))
+			r := run(t, "-var", "image="+image, "-var", "class="+testenv.Class(rt), job(t, "jobs", "lines.nomad.hcl"))
 			numbered(t, "stdout", r.stdout, "out ", lines)
 			numbered(t, "stderr", r.stderr, "err ", lines)
 			if r.code != 5 {
@@ -238,8 +223,8 @@ func TestInterruptStopsWithTheTasksCode(t *testing.T) {
 	image := testenv.Image(t)
 	for _, rt := range testenv.Runtimes(t) {
 		t.Run(rt, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), driver(t), "run", "-plugin-config", pluginConfig(t),
-				"-var", "image="+image, "-var", "class="+classOf[rt], job(t, "jobs", "signals.nomad.hcl"))
+			cmd := exec.CommandContext(t.Context(), testenv.Driver(t), "run", "-plugin-config", pluginConfig(t),
+				"-var", "image="+image, "-var", "class="+testenv.Class(rt), job(t, "jobs", "signals.nomad.hcl"))
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -255,7 +240,7 @@ func TestInterruptStopsWithTheTasksCode(t *testing.T) {
 			for s.Scan() {
 				fmt.Fprintln(&seen, s.Text())
 				if strings.HasSuffix(s.Text(), "tick 2") {
-					showsOneRun(t, cmd, classOf[rt])
+					showsOneRun(t, cmd, testenv.Class(rt))
 					cmd.Process.Signal(syscall.SIGINT)
 				}
 			}

@@ -28,13 +28,7 @@ type cluster struct {
 
 func start(t *testing.T, bin string) *cluster {
 	endpoint := testenv.Engine(t)
-	plugin := os.Getenv("WARDYN_TEST_BINARY")
-	if plugin == "" {
-		plugin = filepath.Join(testenv.Root(t), "bin", "nomad-driver-wardyn")
-	}
-	if _, err := os.Stat(plugin); err != nil {
-		t.Fatalf("the driver is not built (make build): %v", err)
-	}
+	plugin := testenv.Driver(t)
 	up := testenv.Upstream(t, pool)
 	image := testenv.Image(t)
 	pause := testenv.ImageWith(t, testenv.ImageConfig{Cmd: []string{"/bin/sleep", "100000"}})

@@ -24,8 +24,6 @@ import (
 // pool is this package's own egress pool.
 const pool = "10.214.236.0/22"
 
-var classOf = map[string]string{"runc": "CC1", "runsc": "CC2"}
-
 // limit bounds a test's wait for anything at all.
 const limit = testenv.Patience
 
@@ -51,7 +49,7 @@ func newRigWith(t *testing.T, more map[string]any) *rig {
 	t.Helper()
 	r := &rig{
 		more:     more,
-		endpoint: testenv.Engine(t), image: testenv.Image(t), binary: binary(t),
+		endpoint: testenv.Engine(t), image: testenv.Image(t), binary: testenv.Driver(t),
 		dir: t.TempDir(), node: host.LocalNode(), events: &eventLog{}, log: &output{},
 	}
 	r.engine = testenv.Client(t, r.endpoint)
@@ -59,18 +57,6 @@ func newRigWith(t *testing.T, more map[string]any) *rig {
 	t.Cleanup(func() { r.takeDown(t) })
 	r.Plugin = r.launch(t, nil)
 	return r
-}
-
-func binary(t *testing.T) string {
-	t.Helper()
-	p := os.Getenv("WARDYN_TEST_BINARY")
-	if p == "" {
-		p = filepath.Join(testenv.Root(t), "bin", "nomad-driver-wardyn")
-	}
-	if _, err := os.Stat(p); err != nil {
-		t.Fatalf("the driver is not built (make build): %v", err)
-	}
-	return p
 }
 
 func (r *rig) options(config map[string]any) host.Options {
@@ -173,7 +159,7 @@ func (r *rig) leftOnNode(id string) []string {
 func each(t *testing.T, r *rig, test func(t *testing.T, class string)) {
 	t.Helper()
 	for _, rt := range testenv.Runtimes(t) {
-		t.Run(rt, func(t *testing.T) { test(t, classOf[rt]) })
+		t.Run(rt, func(t *testing.T) { test(t, testenv.Class(rt)) })
 	}
 }
 

@@ -55,7 +55,7 @@ func runJob(t *testing.T) *call {
 			t.Fatal(err)
 		}
 	}
-	c.Cmd = exec.Command(binary(t), "run", "-plugin-config", filepath.Join(dir, "plugin.hcl"), filepath.Join(dir, "job.nomad.hcl"))
+	c.Cmd = exec.Command(testenv.Driver(t), "run", "-plugin-config", filepath.Join(dir, "plugin.hcl"), filepath.Join(dir, "job.nomad.hcl"))
 	c.Cmd.Env = append(os.Environ(), "TMPDIR="+c.temp)
 	c.Cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cmd.Stdout, c.Cmd.Stderr = c.stdout, c.stdout

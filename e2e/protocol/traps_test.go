@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
 
 // TestTrap5WrongPluginConfig: one message holds every fault, and the process
 // that was to try the configuration is gone.
 func TestTrap5WrongPluginConfig(t *testing.T) {
-	r := &rig{endpoint: "tcp://192.0.2.1:1", binary: binary(t), data: "not/absolute", node: host.LocalNode(), events: &eventLog{}, log: &output{}}
+	r := &rig{endpoint: "tcp://192.0.2.1:1", binary: testenv.Driver(t), data: "not/absolute", node: host.LocalNode(), events: &eventLog{}, log: &output{}}
 	config := r.config()
 	config["subnet_pool"] = "10.0.0.0/33"
 	config["cpu_cap"] = -1

@@ -42,16 +42,7 @@ func encode(t *testing.T, l egress.DecisionLog) []byte {
 // lines reads a run's file back.
 func lines(t *testing.T, files string) []Record {
 	t.Helper()
-	f, err := os.Open(filepath.Join(files, journalName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var out []Record
-	if _, err := scan(f, func(r Record) { out = append(out, r) }); err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return readAll(t, filepath.Join(files, journalName))
 }
 
 func TestK42FlatRecord(t *testing.T) {

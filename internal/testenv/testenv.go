@@ -75,6 +75,14 @@ func Runtimes(t testing.TB) []string {
 	return []string{"runc"}
 }
 
+// Class is the class that a runtime of [Runtimes] enforces.
+func Class(runtime string) string {
+	if runtime == "runsc" {
+		return "CC2"
+	}
+	return "CC1"
+}
+
 // Dir is a private data dir, hence an instance of its own. When the test ends
 // nothing of that instance may be left on the engine or in its run root.
 func Dir(t testing.TB) *datadir.Dir {

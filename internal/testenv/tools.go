@@ -28,6 +28,20 @@ func Root(t testing.TB) string {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 }
 
+// Driver is the driver's binary with all that is embedded in it: the one that
+// WARDYN_TEST_BINARY names, else the one that "make build" leaves.
+func Driver(t testing.TB) string {
+	t.Helper()
+	p := os.Getenv("WARDYN_TEST_BINARY")
+	if p == "" {
+		p = filepath.Join(Root(t), "bin", "nomad-driver-wardyn")
+	}
+	if _, err := os.Stat(p); err != nil {
+		t.Fatalf("the driver is not built (make build): %v", err)
+	}
+	return p
+}
+
 var built struct {
 	sync.Mutex
 	files fstest.MapFS
