@@ -100,7 +100,9 @@ func checkSandbox(s Spec, add func(string, ...any)) {
 	}
 }
 
-// unsupported names what the options ask for and this version does not have: one error for all of it, nil for nothing.
+// unsupported names the options that are set and that no sandbox is made by: its
+// network and its profiles are the sandbox's own. It is one error for all of
+// them, nil for none.
 func unsupported(o DockerOpts) error {
 	var fields []string
 	for _, f := range []struct {
@@ -118,7 +120,7 @@ func unsupported(o DockerOpts) error {
 	if fields == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w in this version; leave out what is named", strings.Join(fields, ", "), runner.ErrUnsupported)
+	return fmt.Errorf("%s: %w; leave out what is named", strings.Join(fields, ", "), runner.ErrUnsupported)
 }
 
 func imageOf(s Spec, defaultImage string) string {

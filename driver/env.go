@@ -9,8 +9,8 @@ import (
 
 // environment is a session's whole environment: what the driver has to say,
 // then Spec.Env, then what the layer above fixed in Spec.Sandbox.Env, each
-// winning over the one before. Substrates sort it, so order is no matter
-// (D16 as K44 has it), and they alone add the proxy's variables (K27).
+// winning over the one before. Substrates sort it, so order is no
+// matter, and they alone add the proxy's variables.
 //
 // Names that begin with a reserved prefix are the driver's; check refuses
 // them in Spec.Env, so nothing of a job's can pose as a channel of ours.

@@ -7,7 +7,7 @@ import (
 )
 
 // Errors of this package wrap the sentinels of package runner: ErrInvalid for
-// a Spec that can never work, ErrUnsupported for what this version lacks,
+// a Spec that can never work, ErrUnsupported for what no sandbox is made by,
 // ErrExhausted without a free slot, ErrNotFound for a session that is gone
 // where one is needed, ErrUnavailable when the engine could not be asked.
 

@@ -63,7 +63,7 @@ type ExitReader interface {
 type Exit struct {
 	Code      int
 	Signal    int  // 0 when it exited by itself
-	OOMKilled bool // killed for memory, K12
+	OOMKilled bool // the main process was killed for memory
 	// ChildOOM: something in the sandbox was killed for memory, the main process was not.
 	ChildOOM          bool
 	Started, Finished time.Time

@@ -53,7 +53,7 @@ func (r *Runner) Commit(ctx context.Context, ref, tag string, blankEnv []string)
 // Committable is nil when what a sandbox changes can be committed at all.
 //
 // gVisor keeps a container's changes in a file of its own unless it is told
-// not to: a commit would succeed and hold nothing of them (D-11).
+// not to: a commit would succeed and hold nothing of them.
 func (r *Runner) Committable(ctx context.Context, ref string) error {
 	c, err := r.look(ctx, ref)
 	if err != nil {

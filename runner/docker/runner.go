@@ -12,7 +12,7 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
-// Deadlines of engine calls (D-12). Streaming calls have none.
+// Deadlines of engine calls. Streaming calls have none.
 const (
 	callTimeout   = 30 * time.Second  // one ordinary call
 	createTimeout = 120 * time.Second // creating a whole sandbox, pulls not counted
@@ -91,7 +91,7 @@ func newRunner(o Options, a api) (*Runner, error) {
 	return &Runner{
 		opts: o, api: a, runs: runs, egress: egress,
 		findings: newFindings(), images: imageBook{o.Dir},
-		// More at once only makes each of them slower (K17).
+		// More at once only makes each of them slower.
 		starts: make(chan struct{}, runtime.NumCPU()+1),
 	}, nil
 }
