@@ -95,6 +95,7 @@ type fakeOutputs struct {
 	again int           // how often a run was resumed
 	stuck chan struct{} // when set, nothing is delivered until it is closed
 	slow  chan struct{} // when set, Resume waits for it
+	clung error         // when set, Finish lets go of nothing
 }
 
 type fakeOutput struct {
@@ -257,6 +258,9 @@ func (o *fakeOutputs) resumed() int {
 func (o *fakeOutputs) Finish(_ context.Context, t keeper.Task, _ time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.clung != nil {
+		return o.clung
+	}
 	delete(o.runs, t.ID)
 	return nil
 }
