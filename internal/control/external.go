@@ -88,9 +88,14 @@ func (a *approvals) put(x Approval) error {
 	return a.replace(append(a.room(x.RunID), x))
 }
 
-// forward delivers a record elsewhere, once. r.keep is held.
+// forward delivers a record elsewhere, once and one at a time.
 func (r *run) forward(key string, l egress.DecisionLog) error {
-	if r.opts.External == nil || r.forwarded.has(key) {
+	if r.opts.External == nil {
+		return nil
+	}
+	r.away.Lock()
+	defer r.away.Unlock()
+	if r.forwarded.has(key) {
 		return nil
 	}
 	b, err := json.Marshal(l)

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -133,5 +135,43 @@ func TestK34CopiesPushNothingOut(t *testing.T) {
 	}
 	if len(a.list) != maxApprovals || a.list[0].ID != first.ID || a.list[maxApprovals-1].State != egress.ApprovalApproved {
 		t.Errorf("%d kept, the first of them %v", len(a.list), a.list[0].ID)
+	}
+}
+
+// hanging is a control plane that takes a record and does not answer.
+type hanging struct {
+	External
+	asked, release chan struct{}
+}
+
+func (h *hanging) Decisions(context.Context, []byte) error {
+	close(h.asked)
+	<-h.release
+	return nil
+}
+
+// Credentials, counts and events of a run do not wait for a control plane.
+func TestP39NothingWaitsForADelivery(t *testing.T) {
+	h := &hanging{asked: make(chan struct{}), release: make(chan struct{})}
+	id := uuid.New()
+	r := newRun(&Options{External: h, Log: slog.New(slog.DiscardHandler)}, id)
+	delivered := make(chan error, 1)
+	go func() { delivered <- r.record(decision(id, 1)) }()
+	<-h.asked
+	free := make(chan struct{})
+	go func() {
+		r.credential(uuid.New(), true)
+		r.hide("a-masked-secret")
+		r.summary()
+		close(free)
+	}()
+	select {
+	case <-free:
+	case <-time.After(30 * time.Second):
+		t.Error("the run waits for its control plane")
+	}
+	close(h.release)
+	if err := <-delivered; err != nil {
+		t.Error(err)
 	}
 }

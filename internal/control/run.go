@@ -44,14 +44,18 @@ type run struct {
 	approvals approvals
 
 	// keep is held from a record's arrival until it is kept and heard.
-	keep      sync.Mutex
-	owner     Run
-	mask      masker
-	journal   *journal // nil keeps no files
-	counts    *counter
-	audited   recent // likewise, of those copied
-	forwarded recent // and of those delivered elsewhere
-	recent    recent // the latest records kept, to know them when they are sent again
+	keep    sync.Mutex
+	owner   Run
+	mask    masker
+	journal *journal // nil keeps no files
+	counts  *counter
+	audited recent // likewise, of those copied
+	recent  recent // the latest records kept, to know them when they are sent again
+
+	// away is held while a record is delivered elsewhere, which may take long:
+	// credentials do not wait for that.
+	away      sync.Mutex
+	forwarded recent // the latest records delivered
 }
 
 func newRun(o *Options, id uuid.UUID) *run {
@@ -66,7 +70,7 @@ func (r *run) adopt(owner Run) error {
 	if err != nil {
 		return err
 	}
-	if err := r.approvals.open(owner.FilesDir); err != nil {
+	if err := r.approvals.open(owner.FilesDir, sealFor(r.opts.Dir, owner.Owner)); err != nil {
 		return errors.Join(err, j.close())
 	}
 	if j != nil {
@@ -212,22 +216,28 @@ func wasReady(d *datadir.Dir, id uuid.UUID) bool {
 	return err == nil
 }
 
-// record keeps one decision and lets the owner hear it. A record that was kept
-// already, whose acknowledgement got lost, is acknowledged again.
+// record keeps one decision, lets the owner hear it and delivers it elsewhere. A
+// record that was kept already, whose acknowledgement got lost, is acknowledged
+// again.
 func (r *run) record(l egress.DecisionLog) error {
-	r.keep.Lock()
-	defer r.keep.Unlock()
-	l, err := r.mask.decision(l)
+	key, l, err := r.keepOnce(l)
 	if err != nil {
 		return err
 	}
-	key := keyOf(l)
-	if !r.recent.has(key) {
-		if err := r.store(key, l); err != nil {
-			return err
-		}
-	}
 	return r.forward(key, l)
+}
+
+// keepOnce masks a record and stores it, unless it is a repeated one.
+func (r *run) keepOnce(l egress.DecisionLog) (key string, masked egress.DecisionLog, err error) {
+	r.keep.Lock()
+	defer r.keep.Unlock()
+	if masked, err = r.mask.decision(l); err != nil {
+		return "", masked, err
+	}
+	if key = keyOf(masked); r.recent.has(key) {
+		return key, masked, nil
+	}
+	return key, masked, r.store(key, masked)
 }
 
 // store keeps a record here and lets the owner hear it. r.keep is held.
