@@ -17,8 +17,9 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
 
-// approvalsName is the session's approvals among people's files. Nobody but
-// root can write there, and the next attempt of the task finds it.
+// approvalsName is the session's approvals among people's files, where the next
+// attempt of the task finds it. What a client fetches for a job it unpacks as
+// root, there too if the job says so; hence the seal.
 const approvalsName = "approvals.json"
 
 const (
@@ -37,11 +38,12 @@ var (
 type approvals struct {
 	mu   sync.Mutex
 	dir  *os.Root // nil keeps no file
+	seal seal
 	list []Approval
 }
 
 // open reads what earlier attempts of the session left in dir.
-func (a *approvals) open(dir string) error {
+func (a *approvals) open(dir string, s seal) error {
 	if dir == "" {
 		return nil
 	}
@@ -49,7 +51,7 @@ func (a *approvals) open(dir string) error {
 	if err != nil {
 		return err
 	}
-	list, err := readApprovals(root)
+	list, err := readApprovals(root, s)
 	if err != nil {
 		return errors.Join(err, root.Close())
 	}
@@ -58,21 +60,8 @@ func (a *approvals) open(dir string) error {
 	if a.dir != nil {
 		a.dir.Close()
 	}
-	a.dir, a.list = root, list
+	a.dir, a.seal, a.list = root, s, list
 	return nil
-}
-
-func readApprovals(root *os.Root) ([]Approval, error) {
-	f, err := openFile(root, approvalsName, os.O_RDONLY)
-	if err != nil {
-		return nil, ignoreMissing(err)
-	}
-	defer f.Close()
-	var list []Approval
-	if err := json.NewDecoder(f).Decode(&list); err != nil {
-		return nil, fmt.Errorf("%s: %w", approvalsName, err)
-	}
-	return list, nil
 }
 
 func (a *approvals) close() error {
@@ -133,7 +122,11 @@ func (a *approvals) room(run uuid.UUID) []Approval {
 // replace installs a list once it is written.
 func (a *approvals) replace(list []Approval) error {
 	if a.dir != nil {
-		b, err := json.MarshalIndent(list, "", "  ")
+		sum, err := a.seal.of(list)
+		if err != nil {
+			return err
+		}
+		b, err := json.MarshalIndent(sealedApprovals{list, sum}, "", "  ")
 		if err != nil {
 			return err
 		}

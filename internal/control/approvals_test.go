@@ -202,23 +202,18 @@ func TestK34Expiry(t *testing.T) {
 		t.Errorf("G9: expired is no denial: %+v", again)
 	}
 	// A question of long ago, as the file would hold it.
-	var list []Approval
+	var have sealedApprovals
 	raw, err := os.ReadFile(filepath.Join(files, approvalsName))
 	if err == nil {
-		err = json.Unmarshal(raw, &list)
+		err = json.Unmarshal(raw, &have)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range list {
-		list[i].RequestedAt = list[i].RequestedAt.Add(-2 * pendingLife)
+	for i := range have.Approvals {
+		have.Approvals[i].RequestedAt = have.Approvals[i].RequestedAt.Add(-2 * pendingLife)
 	}
-	if raw, err = json.Marshal(list); err == nil {
-		err = os.WriteFile(filepath.Join(files, approvalsName), raw, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	plantApprovals(t, files, sealFor(b.dir, Owner{}), have.Approvals)
 	if err := b.Prepare(Run{ID: id, FilesDir: files}); err != nil {
 		t.Fatal(err)
 	}
@@ -252,5 +247,68 @@ func TestK34OpenQuestionsAreBounded(t *testing.T) {
 	}
 	if len(a.list) != maxApprovals {
 		t.Errorf("%d kept", len(a.list))
+	}
+}
+
+// plantApprovals writes a session's file under a seal.
+func plantApprovals(t *testing.T, files string, s seal, list []Approval) {
+	t.Helper()
+	sum, err := s.of(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(sealedApprovals{list, sum})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(files, approvalsName), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// K34: a client unpacks a job's artifacts as root, wherever in the task's folder
+// the job says: nobody approves for himself by way of a file.
+func TestK34PlantedApprovals(t *testing.T) {
+	b, owner := newBench(t), Owner{Namespace: "default", Alloc: "alloc", Task: "web"}
+	mine := sealFor(b.dir, owner)
+	list := []Approval{{
+		ID: uuid.New(), Host: "evil.example", Port: 443, State: egress.ApprovalApproved, RequestedAt: time.Now().UTC(),
+		DecidedBy: "root on the node", Note: "caf\xe9 \u202e", Scope: ScopeSession,
+	}}
+	for name, c := range map[string]struct {
+		seal  seal
+		taken bool
+	}{
+		"this session's":    {mine, true},
+		"no seal":           {func(string) string { return "" }, false},
+		"another task's":    {sealFor(b.dir, Owner{Namespace: "default", Alloc: "alloc", Task: "db"}), false},
+		"another session's": {sealFor(b.dir, Owner{Namespace: "default", Alloc: "other", Task: "web"}), false},
+	} {
+		files := filesDir(t)
+		if err := os.Mkdir(files, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		plantApprovals(t, files, c.seal, list)
+		id := uuid.New()
+		err := b.Prepare(Run{ID: id, Owner: owner, FilesDir: files})
+		if (err == nil) != c.taken || len(b.Approvals(id)) > 0 != c.taken {
+			t.Errorf("%s: %v, and %d approvals", name, err, len(b.Approvals(id)))
+		}
+	}
+	files := filesDir(t)
+	if err := os.Mkdir(files, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	plantApprovals(t, files, mine, list)
+	raw, err := os.ReadFile(filepath.Join(files, approvalsName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = []byte(strings.Replace(string(raw), "evil.example", "more.example", 1))
+	if err := os.WriteFile(filepath.Join(files, approvalsName), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Prepare(Run{ID: uuid.New(), Owner: owner, FilesDir: files}); err == nil {
+		t.Error("a changed file is taken")
 	}
 }
