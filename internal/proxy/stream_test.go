@@ -3,123 +3,18 @@ package proxy
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
-	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
-
-// scripted is a bench whose origin is a function over raw connections.
-func scripted(t testing.TB, policy types.RunPolicySpec, serve func(c net.Conn, br *bufio.Reader)) *bench {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var open []net.Conn
-	t.Cleanup(func() {
-		l.Close()
-		mu.Lock()
-		for _, c := range open {
-			c.Close()
-		}
-		mu.Unlock()
-		wg.Wait()
-	})
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			open = append(open, c)
-			mu.Unlock()
-			wg.Go(func() { defer c.Close(); serve(c, bufio.NewReader(c)) })
-		}
-	})
-	return newBench(t, setup{
-		config: egress.Config{Policy: policy},
-		dns:    map[string][][]string{"a.test": {{"93.184.216.34"}}, "b.test": {{"93.184.216.35"}}},
-		tweak: func(o *Options) {
-			o.Dial = func(ctx context.Context, _ netip.AddrPort) (net.Conn, error) {
-				return (&net.Dialer{}).DialContext(ctx, "tcp", l.Addr().String())
-			}
-		},
-	})
-}
-
-func allow(hosts ...string) types.RunPolicySpec { return types.RunPolicySpec{AllowedDomains: hosts} }
-
-// client is a connection to the proxy under test.
-type client struct {
-	net.Conn
-	br *bufio.Reader
-}
-
-func (b *bench) dial(t testing.TB) *client {
-	t.Helper()
-	c, err := net.Dial("tcp", b.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(10 * time.Second))
-	return &client{c, bufio.NewReader(c)}
-}
-
-func (c *client) send(t testing.TB, s string) {
-	t.Helper()
-	if _, err := io.WriteString(c, s); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (c *client) answer(t testing.TB, method string) *http.Response {
-	t.Helper()
-	r, err := http.ReadResponse(c.br, &http.Request{Method: method})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// ended waits for the end of the connection and returns what came before it.
-func (c *client) ended(t testing.TB) string {
-	t.Helper()
-	b, err := io.ReadAll(c.br)
-	if isTimeout(err) {
-		t.Fatal("the connection stays open")
-	}
-	return string(b)
-}
-
-// head reads one request head and returns it.
-func head(br *bufio.Reader) (string, error) {
-	var s strings.Builder
-	for {
-		line, err := br.ReadString('\n')
-		if err != nil {
-			return s.String(), err
-		}
-		s.WriteString(line)
-		if line == "\r\n" {
-			return s.String(), nil
-		}
-	}
-}
 
 // TestEventStreamIsUnbuffered: each event is there before the next is written.
 func TestEventStreamIsUnbuffered(t *testing.T) {
@@ -420,96 +315,4 @@ func TestUnwantedAnswers(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestE80WebSocketIsRelayed(t *testing.T) {
-	b := scripted(t, allow("a.test"), func(c net.Conn, br *bufio.Reader) {
-		h, _ := head(br)
-		if !strings.Contains(h, "Upgrade: websocket\r\n") || !strings.Contains(h, "Connection: Upgrade\r\n") {
-			t.Errorf("the upgrade was not offered: %q", h)
-		}
-		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\nfirst frame")
-		io.Copy(c, br)
-	})
-	c := b.dial(t)
-	c.send(t, "GET http://a.test/ws HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Key: k\r\n\r\nearly ")
-	r := c.answer(t, "GET")
-	if r.StatusCode != 101 || r.Header.Get("Sec-WebSocket-Accept") != "x" || r.Header.Get("Upgrade") != "websocket" {
-		t.Fatalf("%s %v", r.Status, r.Header)
-	}
-	c.send(t, "frame")
-	c.Conn.(*net.TCPConn).CloseWrite()
-	if got := c.ended(t); got != "first frameearly frame" {
-		t.Errorf("relayed %q", got)
-	}
-	if !eventually(2*time.Second, func() bool { return len(b.records.ends()) == 1 }) {
-		t.Fatal("no end record")
-	}
-	if d := b.records.ends()[0].Flow; d.BytesUp != 11 || d.BytesDown != 11 {
-		t.Errorf("end record %+v", d)
-	}
-}
-
-func TestE56HalfCloseIsPassedOn(t *testing.T) {
-	b := scripted(t, allow("a.test:9+tcp"), func(c net.Conn, br *bufio.Reader) {
-		all, _ := io.ReadAll(br) // until the client's end
-		fmt.Fprintf(c, "got %q", all)
-	})
-	c := b.dial(t)
-	c.send(t, "CONNECT a.test:9 HTTP/1.1\r\n\r\nquestion")
-	if r := c.answer(t, "CONNECT"); r.StatusCode != 200 {
-		t.Fatal(r.Status)
-	}
-	c.Conn.(*net.TCPConn).CloseWrite()
-	if got := c.ended(t); got != `got "question"` {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestE52ServerSpeaksFirstOnRawEntry(t *testing.T) {
-	b := scripted(t, allow("a.test:25+tcp", "a.test"), func(c net.Conn, br *bufio.Reader) {
-		io.WriteString(c, "220 ready\r\n")
-		br.ReadString('\n')
-	})
-	c := b.dial(t)
-	c.send(t, "CONNECT a.test:25 HTTP/1.1\r\n\r\n")
-	c.answer(t, "CONNECT")
-	if line, err := c.br.ReadString('\n'); err != nil || line != "220 ready\r\n" {
-		t.Errorf("got %q, %v", line, err)
-	}
-}
-
-// TestManyClientsShareThePool hands connections from request to request as
-// fast as it goes; under the race detector it shows who still holds one.
-func TestManyClientsShareThePool(t *testing.T) {
-	b := scripted(t, allow("a.test", "b.test"), func(c net.Conn, br *bufio.Reader) {
-		for {
-			h, err := head(br)
-			if err != nil {
-				return
-			}
-			path := strings.Fields(h)[1]
-			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(path), path)
-		}
-	})
-	var wg sync.WaitGroup
-	for n := range 16 {
-		c := b.dial(t)
-		wg.Go(func() {
-			for i := range 100 {
-				host, path := []string{"a.test", "b.test"}[i%2], fmt.Sprintf("/%d/%d", n, i)
-				fmt.Fprintf(c, "GET http://%s%s HTTP/1.1\r\nHost: x\r\n\r\n", host, path)
-				r, err := http.ReadResponse(c.br, nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if body, _ := io.ReadAll(r.Body); string(body) != path {
-					t.Errorf("asked for %s, got %s", path, body)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
