@@ -1,0 +1,96 @@
+package plugin
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+func TestDestroyForce(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	tc, _ := b.start("web", args("idle"))
+	running, _ := b.plugin().tasks.get(TaskID(tc.ID))
+	if err := b.host.DestroyTask(b.ctx(), tc.ID, false); err == nil {
+		t.Fatal("a running task was destroyed without force")
+	}
+	if st, err := b.host.InspectTask(b.ctx(), tc.ID); err != nil || st.State != host.TaskRunning {
+		t.Errorf("after the refusal: %+v, %v", st, err)
+	}
+	b.destroy(tc.ID)
+	// Whoever waited for it has been told.
+	if o, ended := running.exit(); !ended || o.Code != 137 || o.Signal != 9 || o.Err != "" {
+		t.Errorf("exit %+v, %v", o, ended)
+	}
+	b.nothingLeft()
+}
+
+// TestDestroyOfATaskNeverSeen: the client sends it after a failed recovery.
+func TestDestroyOfATaskNeverSeen(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	tc, _ := b.start("web", args("idle"))
+	b.crash()
+	b.destroy(tc.ID)
+	list, err := b.fake.ListSandboxes(t.Context())
+	if err != nil || len(list) > 0 {
+		t.Errorf("left: %v, %v", list, err)
+	}
+	b.destroy(uuid.NewString() + "/web/00000000")
+}
+
+// TestI6DestroyIsTriedAgain: a client only logs the error and never comes back.
+func TestI6DestroyIsTriedAgain(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	tc, _ := b.start("web", args("true"))
+	b.wait(tc.ID)
+	b.fake.SetFault(func(_ context.Context, op, _ string) error {
+		if op == "KillSandbox" {
+			return runner.ErrUnavailable
+		}
+		return nil
+	})
+	if err := b.host.DestroyTask(b.ctx(), tc.ID, true); err == nil {
+		t.Fatal("the destroy that failed says nothing")
+	}
+	b.fake.SetFault(nil)
+	b.eventually("the sandbox is gone", func() bool {
+		list, err := b.fake.ListSandboxes(t.Context())
+		staged, _ := filepath.Glob(b.stage + "/*")
+		return err == nil && len(list) == 0 && len(b.control.Runs()) == 0 && len(staged) == 0
+	})
+	b.nothingLeft()
+}
+
+// TestI3LeftoversOfTheSameTask: a plugin that died in StartTask gets the same
+// id again; a restart has another id of the same session.
+func TestLeftoversAreCleared(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	tc := b.task("web", args("idle"))
+	if _, _, err := b.host.StartTask(b.ctx(), tc); err != nil {
+		t.Fatal(err)
+	}
+	b.crash() // and the client never got a handle
+	if _, _, err := b.host.StartTask(b.ctx(), tc); err != nil {
+		t.Fatalf("same id: %v", err)
+	}
+	if _, _, err := b.host.StartTask(b.ctx(), tc); err == nil {
+		t.Error("an id that runs was started again")
+	}
+	b.crash()
+	old := tc.ID
+	tc.ID = tc.AllocID + "/web/ffffffff"
+	if _, _, err := b.host.StartTask(b.ctx(), tc); err != nil {
+		t.Fatalf("next attempt: %v", err)
+	}
+	list, _ := b.fake.ListSandboxes(t.Context())
+	if len(list) != 1 || list[0].Ref != refOf(tc) {
+		t.Errorf("running: %v, not %s alone", list, refOf(tc))
+	}
+	b.destroy(tc.ID)
+	b.destroy(old)
+	b.nothingLeft()
+}
