@@ -61,7 +61,7 @@ var ours = map[string][]string{
 var outside = map[string][]string{
 	"github.com/docker/":             {"runner/docker", "internal/testenv"},
 	"github.com/opencontainers/":     {"runner/docker"},
-	"github.com/containerd/":         {"runner/docker"},
+	"github.com/containerd/":         {"runner/docker", "internal/testenv"},
 	"github.com/hashicorp/go-plugin": {"plugin", "plugin/internal/wire", "plugin/host"},
 	"github.com/hashicorp/go-hclog":  {"plugin", "plugin/internal/wire", "plugin/host"},
 	"google.golang.org/grpc":         {"plugin", "plugin/internal/wire", "plugin/host"},

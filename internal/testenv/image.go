@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/image"
 	"github.com/google/uuid"
 )
@@ -63,7 +64,8 @@ func ImageWith(t testing.TB, c ImageConfig) string {
 		// The test's own context has ended by now.
 		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 		defer cancel()
-		if _, err := cl.ImageRemove(ctx, name, image.RemoveOptions{Force: true}); err != nil {
+		// A test may have removed it itself.
+		if _, err := cl.ImageRemove(ctx, name, image.RemoveOptions{Force: true}); err != nil && !errdefs.IsNotFound(err) {
 			t.Errorf("remove test image: %v", err)
 		}
 	})

@@ -93,17 +93,18 @@ func (w *world) testImage(t *testing.T, c imageCase, image, rt string) {
 
 // An entrypoint that never ends and heeds no signal is stopped all the same.
 func TestEntrypointThatNeverEnds(t *testing.T) {
-	image := testenv.ImageWith(t, testenv.ImageConfig{Entrypoint: sh("trap '' TERM INT HUP; while :; do sleep 1; done")})
+	image := testenv.ImageWith(t, testenv.ImageConfig{Entrypoint: sh("trap '' TERM INT HUP; echo up; while :; do sleep 1; done")})
 	w := newWorld(t)
 	for _, rt := range testenv.Runtimes(t) {
 		w.assumeWorks(t, classFor(rt), rt)
 		spec := specFor(t, rt)
 		spec.Image, spec.Task = image, &runner.TaskProcess{NoNetwork: true}
-		ref := w.startedSandbox(t, spec)
-		if err := w.StopProcess(t.Context(), ref, "", time.Second); err != nil {
+		b := &box{Runner: w.Runner, ref: w.startedSandbox(t, spec)}
+		b.awaitLog(t, "up\n")
+		if err := b.StopProcess(t.Context(), b.ref, "", time.Second); err != nil {
 			t.Errorf("%s: %v", rt, err)
 		}
-		if got := (&box{Runner: w.Runner, ref: ref}).waited(t); got != "137" {
+		if got := b.waited(t); got != "137" {
 			t.Errorf("%s: exit %s", rt, got)
 		}
 	}

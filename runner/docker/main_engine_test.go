@@ -246,6 +246,7 @@ func TestAttachOutput(t *testing.T) {
 		if _, ok := out.Conn.(*net.UnixConn); !ok || !out.Framed {
 			t.Errorf("connection %T, framed %v; want one whose descriptor can be passed on, framed", out.Conn, out.Framed)
 		}
+		b.awaitLog(t, "\n")
 		if err := b.Pause(t.Context(), b.ref); err != nil {
 			t.Fatal(err)
 		}

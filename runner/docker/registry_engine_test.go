@@ -213,7 +213,6 @@ func TestK30LoadedArchiveRuns(t *testing.T) {
 	}
 	rc.Close()
 	w.dropName(t, name)
-	t.Cleanup(func() { w.cl.ImageLoad(context.Background(), mustOpen(t, f.Name())) }) // for the clean-up of its maker
 	out := newCollector()
 	spec := specFor(t, "runc")
 	spec.Image = name
@@ -242,12 +241,4 @@ func TestK30LoadedArchiveRuns(t *testing.T) {
 	if ok, _ := w.ImagePresent(t.Context(), before.ID); ok {
 		t.Error("the loaded image stays")
 	}
-}
-
-func mustOpen(t *testing.T, name string) io.Reader {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Error(err)
-	}
-	return strings.NewReader(string(b))
 }
