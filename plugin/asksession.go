@@ -60,7 +60,7 @@ func (a *ask) readRepos(c TaskConfig, f *faults) {
 		spec := driver.RepoSpec{Owner: r.Owner, Name: r.Name, BaseBranch: r.BaseBranch, SessionBranch: r.SessionBranch, Dir: r.Dir}
 		switch {
 		case r.URL != "" && r.Owner+r.Name != "":
-			f.add("repo", r.URL, "it has a url as well as owner and name", "keep one of the two")
+			f.add("repo", r.Name, "it has a url as well as owner and name", "keep one of the two")
 			continue
 		case r.URL == "":
 			if a.gitFor(r.Owner+"/"+r.Name) == nil {

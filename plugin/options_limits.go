@@ -238,6 +238,7 @@ func (a *ask) readNetworkMode(c TaskConfig, f *faults) {
 		used bool
 	}{
 		{"egress", c.Egress != nil && (len(c.Egress.Allow) > 0 || c.Egress.AllowAll)}, {"inject", len(c.Inject) > 0}, {"ports", asks(c.Ports)},
+		{"git", len(c.Git) > 0}, {"repo", len(c.Repo) > 0},
 	} {
 		if x.used {
 			f.add(x.name, nil, `with network_mode = "none" there is no proxy that could serve it`, "remove one of the two")

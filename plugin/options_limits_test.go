@@ -96,6 +96,7 @@ func TestK35LimitRefusals(t *testing.T) {
 		{map[string]any{"healthchecks": map[string]any{"disable": false}}, true, "never run"},
 		{map[string]any{"network_mode": "host"}, true, "egress.allow"},
 		{map[string]any{"network_mode": "container:x"}, true, "egress.allow"},
+		{map[string]any{"network_mode": "none", "repo": []any{map[string]any{"url": "https://a.example/x/y"}}}, true, "repo: with network_mode"},
 		{map[string]any{"network_mode": "none", "egress": map[string]any{"allow": []any{"a.example"}}}, true, "no proxy"},
 	} {
 		h := HostConfig{}
