@@ -40,6 +40,9 @@ type Backend struct {
 	Denied func(ctx context.Context) []string
 	// Claim keeps the backend to one plugin process; nil when nobody could share it.
 	Claim Claim
+	// Begin starts what would get in the way of another process with the same
+	// claim. It is called once, with the claim taken; nil is nothing.
+	Begin func() error
 	// TrimSetups removes images of setups beyond what the operator keeps; nil
 	// keeps all.
 	TrimSetups func(ctx context.Context) error

@@ -201,19 +201,29 @@ func (p *Plugin) backend() (*Backend, error) {
 	return p.built, nil
 }
 
-// build makes the backend, with its claim taken; nil when it fails.
+// build makes the backend, with its claim taken; nil when it fails. One that
+// does not come to work is closed again: this is tried anew for as long as it
+// takes.
 func (p *Plugin) build() (*Backend, error) {
 	b, err := p.opts.Build(p.life, p.host, p.log)
-	if err != nil || b.Claim == nil {
-		return b, err
-	}
-	if err := b.Claim.Take(p.life, claimWait); err != nil {
-		if b.Close != nil {
-			err = errors.Join(err, b.Close())
-		}
+	if err != nil {
 		return nil, err
 	}
-	return b, nil
+	if b.Claim != nil {
+		err = b.Claim.Take(p.life, claimWait)
+	}
+	if err == nil && b.Begin != nil {
+		if err = b.Begin(); err != nil && b.Claim != nil {
+			b.Claim.Give()
+		}
+	}
+	if err == nil {
+		return b, nil
+	}
+	if b.Close != nil {
+		err = errors.Join(err, b.Close())
+	}
+	return nil, err
 }
 
 // options are the operator's, and the node's compute.

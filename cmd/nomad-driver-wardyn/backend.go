@@ -25,6 +25,15 @@ type parts struct {
 	control *control.Server
 	runner  *docker.Runner
 	keeper  *keeper.Client
+	audit   *control.Audit // nil without an audit_dir
+}
+
+// close lets go of everything that this process has of an installation. What is
+// on the engine stays.
+func (p *parts) close() error {
+	p.keeper.Close()
+	p.control.Shutdown()
+	return errors.Join(p.runner.Close(), p.audit.Close())
 }
 
 // assemble makes the parts of an installation. It talks to nobody yet.
@@ -34,17 +43,20 @@ func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
 		return nil, err
 	}
 	p := &parts{dir: dir}
-	var audit *control.Audit
-	if h.AuditDir != "" {
-		if audit, err = control.OpenAudit(h.AuditDir, h.AuditRetention); err != nil {
-			return nil, err
-		}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
 	}
 	ext, err := newExternal(h.ControlPlane, log)
 	if err != nil {
 		return nil, err
 	}
-	p.control = control.New(control.Options{Dir: dir, Node: node(h, log), External: ext, Audit: audit, MaxJournal: h.DecisionLogMiB << 20, Log: log})
+	if h.AuditDir != "" {
+		if p.audit, err = control.OpenAudit(h.AuditDir, h.AuditRetention); err != nil {
+			return nil, err
+		}
+	}
+	p.control = control.New(control.Options{Dir: dir, Node: node(h, log), External: ext, Audit: p.audit, MaxJournal: h.DecisionLogMiB << 20, Log: log})
 	p.runner, err = docker.New(docker.Options{
 		Endpoint: h.Endpoint, Dir: dir, Control: p.control, Log: log,
 		Tools:      embedded.New(dir.Path("bin")),
@@ -53,11 +65,7 @@ func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
 		Max:    limits(h), PoolSize: h.PoolSize,
 	})
 	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, p.audit.Close())
 	}
 	socket := filepath.Join(dir.RunRoot(), "keeper.sock")
 	p.keeper = &keeper.Client{
@@ -84,12 +92,8 @@ func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Ba
 	}
 	stage := p.stageRoot()
 	if err := os.Mkdir(stage, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, err
+		return nil, errors.Join(err, p.close())
 	}
-	if err := p.control.ServeCtl(filepath.Join(p.dir.RunRoot(), control.CtlSocket)); err != nil {
-		return nil, err
-	}
-	p.runner.KeepPool()
 	return &plugin.Backend{
 		Driver:    driver.NewDocker(p.runner, driver.DockerOpts{TotalSlots: slots(h)}),
 		Runner:    p.runner,
@@ -100,14 +104,15 @@ func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Ba
 		StageRoot: stage,
 		Denied:    p.runner.Denied,
 		Claim:     p.dir.Claim(),
+		// Another plugin may be at work until the claim is taken.
+		Begin: func() error {
+			p.runner.KeepPool()
+			return p.control.ServeCtl(filepath.Join(p.dir.RunRoot(), control.CtlSocket))
+		},
 		TrimSetups: func(ctx context.Context) error {
 			return p.runner.TrimSetupImages(ctx, h.Setups.MaxBytes, h.Setups.MaxAge)
 		},
-		Close: func() error {
-			p.keeper.Close()
-			p.control.Shutdown()
-			return p.runner.Close()
-		},
+		Close: p.close,
 	}, nil
 }
 
