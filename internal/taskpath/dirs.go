@@ -24,8 +24,11 @@ func (d Dirs) Task() string { return filepath.Join(d.Alloc, d.Name) }
 // Shared is the folder that all tasks of the allocation share.
 func (d Dirs) Shared() string { return filepath.Join(d.Alloc, "alloc") }
 
-// Local and Secrets are the two folders of the task that a sandbox may see.
-func (d Dirs) Local() string   { return filepath.Join(d.Task(), "local") }
+// Local is the task's own folder that its sandbox sees.
+func (d Dirs) Local() string { return filepath.Join(d.Task(), "local") }
+
+// Secrets is the task's folder of secrets; a sandbox sees it where job and
+// operator say so.
 func (d Dirs) Secrets() string { return filepath.Join(d.Task(), "secrets") }
 
 // resolve is how every path of a job is looked up.

@@ -111,7 +111,9 @@ type Opinion int
 const (
 	// Unknown means that no entry speaks of the host: a plain miss.
 	Unknown Opinion = iota
+	// Allowed: an entry covers it, and none of the deny list does.
 	Allowed
+	// Denied: an entry of the deny list covers it.
 	Denied
 )
 

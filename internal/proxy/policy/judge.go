@@ -28,7 +28,9 @@ type Approval int
 const (
 	// Unasked: nobody was asked yet.
 	Unasked Approval = iota
+	// Pending: a reviewer was asked and has not answered.
 	Pending
+	// Approved and Refused: a reviewer's answer, while it holds.
 	Approved
 	Refused
 )
