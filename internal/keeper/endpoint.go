@@ -26,6 +26,9 @@ type Options struct {
 	Log *slog.Logger
 }
 
+// acceptPause spaces attempts to accept that fail.
+const acceptPause = 100 * time.Millisecond
+
 // endpoint is a process that answers requests on a socket, one at a time on
 // this node. It ends when it has had nothing to do for long enough.
 type endpoint struct {
@@ -75,8 +78,13 @@ func (e *endpoint) serve(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return fmt.Errorf("accept: %w", err)
+		}
+		if err != nil { // a lack of descriptors is waited out: outputs hang on this process
+			e.Log.Warn("a client cannot be answered now", "error", err)
+			time.Sleep(acceptPause)
+			continue
 		}
 		e.enter()
 		go func() {
