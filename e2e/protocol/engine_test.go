@@ -21,7 +21,7 @@ import (
 // The tasks print less than the engine takes without waiting: what it has in
 // hand when it dies, it loses, from its log too.
 func TestInvariant5EngineDies(t *testing.T) {
-	engine := testenv.NewKillableEngine(t)
+	engine := testenv.StartEngine(t, testenv.EngineOptions{})
 	r := newRig(t)
 	const many = 100_000
 	numbers := numbered("", many) + "up\n"

@@ -1,19 +1,16 @@
 package testenv
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // EngineOptions is how a private engine differs from the machine's.
@@ -30,136 +27,107 @@ type Runtime struct {
 	Args []string `json:"runtimeArgs,omitempty"`
 }
 
-// PrivateEngine is a Docker engine of the test's own, in a network namespace
-// of its own: two engines in one rewrite each other's firewall rules.
+// PrivateEngine is a Docker engine of the test's own that may be killed and
+// started again. It has a network namespace of its own, since two engines in
+// one rewrite each other's firewall rules, and restores no containers
+// (live-restore is off): what runs when it dies it ends when it comes back.
 type PrivateEngine struct {
 	Endpoint string
-	PID      int
-	dir      string
-	ended    chan struct{}
+	PID      int // of the engine's process
+
+	dir    string
+	holder *exec.Cmd // holds the namespaces
+	mounts bool      // a mount namespace, too
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when cmd has
+	up     bool          // it has answered once, so it may have containers
 }
 
 // StartEngine starts a private engine and makes it the one under test.
-func StartEngine(t *testing.T, o EngineOptions) *PrivateEngine {
+func StartEngine(t testing.TB, o EngineOptions) *PrivateEngine {
 	t.Helper()
-	for _, tool := range []string{"dockerd", "unshare", "ip"} {
+	for _, tool := range []string{"dockerd", "unshare", "nsenter", "ip"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			missing(t, "docker", err.Error())
+			missing(t, "docker", "a private engine needs "+tool)
 		}
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("a private engine needs root")
+		missing(t, "docker", "a private engine needs root")
 	}
 	// Short, since a socket's path is limited to 107 bytes.
 	dir, err := os.MkdirTemp("", "wardyn-engine-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &PrivateEngine{Endpoint: "unix://" + dir + "/sock", dir: dir, ended: make(chan struct{})}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	must(t, err)
+	e := &PrivateEngine{dir: dir, Endpoint: "unix://" + filepath.Join(dir, "sock")}
+	t.Cleanup(func() { e.remove(t) })
 	e.configure(t, o.Runtimes)
-	log := e.start(t, o.ResolvConf)
-	e.awaitAnswer(t, log)
+	e.openNamespaces(t, o.ResolvConf)
+	e.Start(t)
 	t.Setenv("DOCKER_HOST", e.Endpoint)
 	return e
 }
 
-func (e *PrivateEngine) start(t *testing.T, resolv string) (log string) {
+// Start starts the engine's process, again after Kill, and waits until it
+// answers.
+func (e *PrivateEngine) Start(t testing.TB) {
 	t.Helper()
-	script := "set -e\nmount --make-rprivate /\n"
-	if resolv != "" {
-		if err := os.WriteFile(filepath.Join(e.dir, "resolv.conf"), []byte(resolv), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		script += "mount --bind " + e.dir + "/resolv.conf /etc/resolv.conf\n"
-	}
-	script += fmt.Sprintf(`ip link set lo up
-exec dockerd --config-file %[1]s/daemon.json --data-root %[1]s/data --exec-root %[1]s/exec --pidfile %[1]s/pid \
-  -H unix://%[1]s/sock --containerd-namespace %[2]s --containerd-plugins-namespace %[2]s-plugins`,
-		e.dir, "wardyn-test-"+uuid.NewString()[:8])
-	out, err := os.Create(filepath.Join(e.dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("unshare", "--net", "--mount", "sh", "-c", script)
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	e.PID = cmd.Process.Pid
-	go func() { cmd.Wait(); close(e.ended) }()
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
+	log, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	must(t, err)
+	defer log.Close()
+	e.cmd = exec.Command("nsenter", append(e.enter(),
+		"dockerd", "--config-file", filepath.Join(e.dir, "daemon.json"), "--data-root", filepath.Join(e.dir, "data"),
+		"--exec-root", filepath.Join(e.dir, "exec"), "--pidfile", filepath.Join(e.dir, "pid"), "-H", e.Endpoint,
+		"--containerd-namespace", e.namespace(), "--containerd-plugins-namespace", e.namespace()+"-plugins")...)
+	e.cmd.Stdout, e.cmd.Stderr = log, log
+	must(t, e.cmd.Start())
+	e.PID, e.ended = e.cmd.Process.Pid, make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) { cmd.Wait(); close(ended) }(e.cmd, e.ended)
+	cl := Client(t, e.Endpoint)
+	Eventually(t, "the private engine answers", func() bool {
 		select {
 		case <-e.ended:
-		case <-time.After(30 * time.Second):
-			cmd.Process.Kill()
-			<-e.ended
-		}
-		out.Close()
-	})
-	return out.Name()
-}
-
-func (e *PrivateEngine) awaitAnswer(t *testing.T, log string) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		c, err := net.Dial("unix", strings.TrimPrefix(e.Endpoint, "unix://"))
-		if err == nil {
-			c.Close()
-			return
-		}
-		select {
-		case <-e.ended:
-			b, _ := os.ReadFile(log)
+			b, _ := os.ReadFile(log.Name())
 			t.Fatalf("the private engine ended:\n%s", b)
 		default:
 		}
-		if time.Now().After(end) {
-			t.Fatalf("the private engine does not answer: %v", err)
-		}
-	}
+		// Stricter than a connect: the socket is there before the engine is.
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_, err := cl.Ping(ctx)
+		return err == nil
+	})
+	e.up = true
 }
 
-func (e *PrivateEngine) configure(t *testing.T, runtimes map[string]Runtime) {
+// namespace keeps apart from others' what a containerd of the machine has.
+func (e *PrivateEngine) namespace() string { return filepath.Base(e.dir) }
+
+func (e *PrivateEngine) configure(t testing.TB, runtimes map[string]Runtime) {
 	t.Helper()
-	b, err := json.Marshal(map[string]any{"runtimes": runtimes})
-	if err != nil {
-		t.Fatal(err)
+	config := map[string]any{}
+	if len(runtimes) > 0 {
+		config["runtimes"] = runtimes
 	}
-	if err := os.WriteFile(filepath.Join(e.dir, "daemon.json"), b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	b, err := json.Marshal(config)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(e.dir, "daemon.json"), b, 0o600))
 }
 
 // Reload registers other runtimes in place of the present ones, while the
 // engine goes on.
-func (e *PrivateEngine) Reload(t *testing.T, runtimes map[string]Runtime) {
+func (e *PrivateEngine) Reload(t testing.TB, runtimes map[string]Runtime) {
 	t.Helper()
 	e.configure(t, runtimes)
-	if err := syscall.Kill(e.PID, syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(e.PID, syscall.SIGHUP))
 	cl := Client(t, e.Endpoint)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	Eventually(t, fmt.Sprintf("the private engine takes up %v", runtimes), func() bool {
 		info, err := cl.Info(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		taken := true
+		must(t, err)
 		for name, want := range runtimes {
 			got, ok := info.Runtimes[name]
-			taken = taken && ok && got.Path == want.Path && slices.Equal(got.Args, want.Args)
+			if !ok || got.Path != want.Path || !slices.Equal(got.Args, want.Args) {
+				return false
+			}
 		}
-		if taken {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the private engine did not take up %v: %v", runtimes, info.Runtimes)
-		}
-	}
+		return true
+	})
 }
