@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
@@ -161,12 +162,34 @@ func (r *Runner) removeNetworks(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
+// The engine answers for a container before it has let go of its endpoints.
+const (
+	endpointsLinger = 15 * time.Second
+	endpointsAgain  = 100 * time.Millisecond
+)
+
 // removeNetwork removes one network by id; one that is gone is nil.
 func (r *Runner) removeNetwork(ctx context.Context, id string) error {
-	err := r.tryRemoveNetwork(ctx, id)
-	if err == nil || !isActiveEndpoints(err) {
-		return err
+	until, cancel := context.WithTimeout(ctx, endpointsLinger)
+	defer cancel()
+	for {
+		err := r.tryRemoveNetwork(ctx, id)
+		if err == nil || !isActiveEndpoints(err) {
+			return err
+		}
+		if derr := r.disconnectAll(ctx, id); derr != nil {
+			return derr
+		}
+		select {
+		case <-until.Done():
+			return err
+		case <-time.After(endpointsAgain):
+		}
 	}
+}
+
+// disconnectAll takes every member off a network.
+func (r *Runner) disconnectAll(ctx context.Context, id string) error {
 	c, cancel := call(ctx)
 	defer cancel()
 	n, ierr := r.api.NetworkInspect(c, id, network.InspectOptions{})
@@ -182,7 +205,7 @@ func (r *Runner) removeNetwork(ctx context.Context, id string) error {
 			return derr
 		}
 	}
-	return r.tryRemoveNetwork(ctx, id)
+	return nil
 }
 
 func (r *Runner) tryRemoveNetwork(ctx context.Context, id string) error {

@@ -183,3 +183,27 @@ func TestR27UndoErrorsAreJoined(t *testing.T) {
 		t.Error("forgotten although the sidecar is still there")
 	}
 }
+
+// Bug 46: the engine still counts the endpoint of a container that it has
+// removed already; the network goes as soon as it does not.
+func TestBug46EndpointsLinger(t *testing.T) {
+	w := newFakeWorld(t)
+	spec := fakeSpec()
+	sb, err := w.CreateSandbox(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lingers := 3
+	w.engine.before = func(_ int, call string) error {
+		if call == "NetworkRemove" && lingers > 0 {
+			lingers--
+			return fmt.Errorf("network has active endpoints: %w", errdefs.ErrPermissionDenied)
+		}
+		return nil
+	}
+	if err := w.KillSandbox(t.Context(), sb.Ref); err != nil || lingers != 0 {
+		t.Errorf("%v; asked again with %d refusals to come", err, lingers)
+	}
+	w.engine.before = nil
+	w.nothingLeft(t, spec.RunID)
+}
