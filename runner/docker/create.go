@@ -34,7 +34,7 @@ func (r *Runner) create(ctx context.Context, spec runner.SandboxSpec, started bo
 	}
 	defer end()
 	p, err := r.prepare(ctx, spec)
-	b := &build{Runner: r, plan: p, steps: r.steps(spec.RunID), started: started}
+	b := &build{Runner: r, plan: p, steps: r.steps(spec.RunID), started: started, joined: make(chan struct{})}
 	defer b.releaseImage()
 	if err != nil {
 		return runner.Sandbox{}, fmt.Errorf("create sandbox: %w", err)
@@ -65,10 +65,11 @@ type build struct {
 	undo    []step
 	started bool // the main process is to run
 
-	net   *runNetwork
-	slot  *slot // nil: the network is the run's own
-	files string
-	agent string // container id
+	net    *runNetwork
+	joined chan struct{} // closed when the sidecar is on the run's network
+	slot   *slot         // nil: the network is the run's own
+	files  string
+	agent  string // container id
 }
 
 func (b *build) onUndo(s step) { b.undo = append(b.undo, s) }
@@ -134,9 +135,26 @@ func (b *build) makeContainers(ctx context.Context) error {
 		if !b.started {
 			return nil
 		}
+		if err := b.awaitJoined(ctx); err != nil {
+			return err
+		}
 		return explained(b.startMain(ctx, AgentName(b.spec.RunID), b.spec.Task != nil && b.spec.Task.TTY), askedBy(b.spec), startWords)
 	})
 	return both.Wait()
+}
+
+// awaitJoined returns when the agent may join the run's network (startSidecar).
+// A slot's network has its members already.
+func (b *build) awaitJoined(ctx context.Context) error {
+	if !b.networked() || b.slot != nil {
+		return nil
+	}
+	select {
+	case <-b.joined:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("start the sandbox: %w", ctx.Err())
+	}
 }
 
 // clearLeftovers removes what an earlier attempt under this run id left.

@@ -78,6 +78,7 @@ func (b *build) makeSidecar(ctx context.Context) error {
 	if err := b.startSidecar(ctx, id, gate.ID, b.host); err != nil {
 		return err
 	}
+	close(b.joined)
 	return b.waitSidecar(ctx, id, endpoint.Ready)
 }
 

@@ -59,33 +59,38 @@ func (r *Runner) fillSlot(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	both, ctx := errgroup.WithContext(ctx)
+	both, made := errgroup.WithContext(ctx)
 	both.Go(func() (err error) {
 		name := ProxyName(id)
-		s.Sidecar, err = r.createFromTools(ctx, name, sidecarConfig(sidecarInput{
+		s.Sidecar, err = r.createFromTools(made, name, sidecarConfig(sidecarInput{
 			ImageID: s.Tools, Control: folder, Net: n, Host: host, Labels: r.reservedOfSlot(name, componentProxy, id),
 		}))
-		if err != nil {
-			return err
-		}
-		return r.startSidecar(ctx, s.Sidecar, gate.ID, host)
+		return err
 	})
 	both.Go(func() (err error) {
 		name := HolderName(id)
-		s.Holder, err = r.createFromTools(ctx, name, holderConfig(holderInput{
+		s.Holder, err = r.createFromTools(made, name, holderConfig(holderInput{
 			ImageID: s.Tools, Net: n, Host: host, Labels: r.reservedOfSlot(name, componentHolder, id),
 		}))
-		if err != nil {
-			return err
-		}
-		c, cancel := call(ctx)
-		defer cancel()
-		return wrap("start the holder", r.api.ContainerStart(c, s.Holder, container.StartOptions{}))
+		return err
 	})
 	if err := both.Wait(); err != nil {
 		return err
 	}
+	if err := r.startSlot(ctx, s, gate.ID, host); err != nil {
+		return err
+	}
 	return r.slots().made(s)
+}
+
+// startSlot starts a slot's containers, one after the other (startSidecar).
+func (r *Runner) startSlot(ctx context.Context, s slot, egressID string, host hostFacts) error {
+	if err := r.startSidecar(ctx, s.Sidecar, egressID, host); err != nil {
+		return err
+	}
+	c, cancel := call(ctx)
+	defer cancel()
+	return wrap("start the holder", r.api.ContainerStart(c, s.Holder, container.StartOptions{}))
 }
 
 // slotFolder makes the folder that the control socket of a slot's run will be

@@ -43,6 +43,7 @@ type Runner struct {
 	use      use            // what is remembered of living sandboxes
 	making   inflight       // sandboxes being created
 	starts   chan struct{}  // bounds parallel creates
+	joins    chan struct{}  // bounds to one what joins the egress network
 	pulls    pulls          // downloads under way
 	admitted admissions     // what registries said of present images
 	images   imageBook      // what this installation has pulled
@@ -93,6 +94,7 @@ func newRunner(o Options, a api) (*Runner, error) {
 		findings: newFindings(), images: imageBook{o.Dir},
 		// More at once only makes each of them slower.
 		starts: make(chan struct{}, runtime.NumCPU()+1),
+		joins:  make(chan struct{}, 1),
 	}, nil
 }
 

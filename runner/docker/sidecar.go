@@ -95,7 +95,10 @@ func sidecarEndpoint(n runNetwork, host hostFacts) *network.NetworkingConfig {
 	return c
 }
 
-// startSidecar gives a created sidecar its second leg and starts it.
+// startSidecar gives a created sidecar its second leg and starts it. One joins
+// the egress network at a time, and nothing joins the run's meanwhile: engines
+// may count an endpoint twice of two that join a network at once, and such a
+// network cannot be removed until the engine has been restarted.
 func (r *Runner) startSidecar(ctx context.Context, id, egressID string, host hostFacts) error {
 	leg := &network.EndpointSettings{}
 	if host.isolatedGateway() {
@@ -106,6 +109,12 @@ func (r *Runner) startSidecar(ctx context.Context, id, egressID string, host hos
 	defer cancel()
 	if err := r.api.NetworkConnect(c, egressID, id, leg); err != nil {
 		return wrap("connect the sidecar to the egress network", err)
+	}
+	select {
+	case r.joins <- struct{}{}:
+		defer func() { <-r.joins }()
+	case <-ctx.Done():
+		return fmt.Errorf("start the sidecar: %w", ctx.Err())
 	}
 	c, cancel = call(ctx)
 	defer cancel()
