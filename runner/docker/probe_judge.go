@@ -69,6 +69,10 @@ func remedy(rt string, err error) error {
 // errProbeLate: a probe did not end in time.
 var errProbeLate = fmt.Errorf("the probe did not end within %v", probeTimeout)
 
+// errSilent: nothing came back from the bridge's own address, not even the
+// kernel's word that nobody holds it.
+var errSilent = errors.New("is not shown to be unheld")
+
 // netResult is one line of "wardyn-rec netprobe".
 type netResult struct {
 	Target  string `json:"target"`
@@ -94,7 +98,7 @@ func judgeEgress(targets []string, out probeOutput, err error) error {
 		if i == 0 && !res.Reached && !nobodyThere(res) {
 			// Silence may be a firewall's; only the kernel's word that nobody
 			// holds the bridge's address shows that there is no way out.
-			return fmt.Errorf("egress probe: %s is not shown to be unheld (%s)", res.Target, oneLine(res.Detail))
+			return fmt.Errorf("egress probe: %s %w (%s)", res.Target, errSilent, oneLine(res.Detail))
 		}
 		if res.Target == probeSocket && res.Reached {
 			return errHostSockets
