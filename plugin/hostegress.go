@@ -112,13 +112,21 @@ func egressHost(f *faults, c EgressPluginConfig) EgressHost {
 			f.add("allow_intercept", nil, err.Error(), "")
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Credential)) {
-		if h.Credentials == nil {
-			h.Credentials = map[string]HostCredential{}
-		}
-		h.Credentials[name] = hostCredential(f, name, c.Credential[name])
-	}
+	h.Credentials = readNamed(f, c.Credential, hostCredential)
 	return h
+}
+
+// readNamed reads blocks that bear a name, in the order of their names, so that
+// faults come in an order of their own; nil without any.
+func readNamed[C, V any](f *faults, blocks map[string]C, read func(f *faults, name string, c C) V) map[string]V {
+	if len(blocks) == 0 {
+		return nil
+	}
+	out := make(map[string]V, len(blocks))
+	for _, name := range slices.Sorted(maps.Keys(blocks)) {
+		out[name] = read(f, name, blocks[name])
+	}
+	return out
 }
 
 func hostCredential(f *faults, name string, c CredentialConfig) HostCredential {

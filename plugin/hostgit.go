@@ -1,9 +1,7 @@
 package plugin
 
 import (
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -29,14 +27,10 @@ type GitGrant struct {
 const defaultGitHost = "github.com"
 
 func gitHost(f *faults, c GitPluginConfig) GitHost {
-	h := GitHost{GitHosts: exactHosts(f, "git_hosts", c.GitHosts)}
-	for _, name := range slices.Sorted(maps.Keys(c.GitGrant)) {
-		if h.GitGrants == nil {
-			h.GitGrants = map[string]GitGrant{}
-		}
-		h.GitGrants[name] = gitGrant(f, name, c.GitGrant[name])
+	return GitHost{
+		GitHosts:  exactHosts(f, "git_hosts", c.GitHosts),
+		GitGrants: readNamed(f, c.GitGrant, gitGrant),
 	}
-	return h
 }
 
 func gitGrant(f *faults, name string, c GitGrantConfig) GitGrant {

@@ -142,12 +142,8 @@ func (r *rig) told(task string) string {
 	return b.String()
 }
 
-func each(t *testing.T, test func(t *testing.T, class string)) {
-	t.Helper()
-	for _, rt := range testenv.Runtimes(t) {
-		t.Run(rt, func(t *testing.T) { test(t, testenv.Class(rt)) })
-	}
-}
+// each runs a test under every runtime.
+var each = testenv.EachClass
 
 func deadline(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -18,7 +18,7 @@ func (w *work) verb(t *testing.T, words ...string) (exit host.ExitResult, stdout
 // TestFreezeAndSnapshot: the verbs that stop, let go on and copy a sandbox.
 func TestFreezeAndSnapshot(t *testing.T) {
 	r := newRig(t)
-	each(t, r, func(t *testing.T, class string) {
+	each(t, func(t *testing.T, class string) {
 		w := r.start(t, class, "i=0; while [ ! -e /local/go ]; do i=$((i+1)); echo $i > /local/n; sleep 0.05; done; exit 7")
 		eventually(t, "it counts", func() bool { return w.count(t) != "" })
 		if exit, out, errs := w.verb(t, "suspend"); exit.ExitCode != 0 || out != "suspended\n" {

@@ -46,7 +46,7 @@ func TestK8EveryLine(t *testing.T) {
 		{"both killed", chunk, 1, func(t *testing.T) { kill(t, r.keeper(t), r.Pid()) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			each(t, r, func(t *testing.T, class string) {
+			each(t, func(t *testing.T, class string) {
 				launches := r.Launches()
 				w := r.prepare(t, class, loud, moreLogs)
 				if c.fault != nil {
@@ -66,7 +66,7 @@ func TestK8EveryLine(t *testing.T) {
 	}
 	// With the agent: its log collection ends here too, and the next goes on.
 	t.Run("all killed", func(t *testing.T) {
-		each(t, r, func(t *testing.T, class string) {
+		each(t, func(t *testing.T, class string) {
 			w := r.prepare(t, class, loud, moreLogs)
 			killed := make(chan struct{})
 			w.out.when(len(wantOut)/3, func() {

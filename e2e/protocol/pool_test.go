@@ -32,7 +32,7 @@ func (w *work) recorded(word string) bool {
 // which takes the next warm slot over; and the slot goes with the task.
 func TestK17TaskFromThePool(t *testing.T) {
 	r := newRigWith(t, map[string]any{"pool": map[string]any{"size": 1}})
-	each(t, r, func(t *testing.T, class string) {
+	each(t, func(t *testing.T, class string) {
 		slot := r.warm(t)
 		w := r.start(t, class, "wget -q -O /dev/null http://first.example/; echo before; "+awaitGo+
 			"wget -q -O /dev/null http://second.example/; echo after; exit 8")

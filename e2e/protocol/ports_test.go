@@ -18,7 +18,7 @@ import (
 // TCP and UDP, while the plugin dies and after the sidecar did.
 func TestK18Ports(t *testing.T) {
 	r := newRig(t)
-	each(t, r, func(t *testing.T, class string) {
+	each(t, func(t *testing.T, class string) {
 		port := freePort(t)
 		w := r.start(t, class, "exec /.wardyn/wardyn-rec listen tcp:0.0.0.0:7777 udp:0.0.0.0:7777", func(s *host.TaskSpec) {
 			s.Config["ports"] = []any{"echo"}

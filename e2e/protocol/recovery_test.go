@@ -14,7 +14,7 @@ import (
 // handle has no driver configuration.
 func TestRecovery(t *testing.T) {
 	r := newRig(t)
-	each(t, r, func(t *testing.T, class string) {
+	each(t, func(t *testing.T, class string) {
 		t.Run("agent restart", func(t *testing.T) { r.agentRestart(t, class) })
 		t.Run("living plugin", func(t *testing.T) { r.livingPlugin(t, class) })
 		t.Run("exited meanwhile", func(t *testing.T) { r.exitedMeanwhile(t, class) })

@@ -155,13 +155,8 @@ func (r *rig) leftOnNode(id string) []string {
 	return out
 }
 
-// each runs a test under every runtime, on one installation.
-func each(t *testing.T, r *rig, test func(t *testing.T, class string)) {
-	t.Helper()
-	for _, rt := range testenv.Runtimes(t) {
-		t.Run(rt, func(t *testing.T) { test(t, testenv.Class(rt)) })
-	}
-}
+// each runs a test under every runtime.
+var each = testenv.EachClass
 
 // deadline is the test's context with an end.
 func deadline(t *testing.T) context.Context {

@@ -208,7 +208,7 @@ func (r *rig) setupPrivate(t *testing.T) {
 // setupGVisor: whether the runtime here keeps changes to itself or not, no task
 // ever starts from an image that lacks them.
 func (r *rig) setupGVisor(t *testing.T) {
-	each(t, r, func(t *testing.T, class string) {
+	each(t, func(t *testing.T, class string) {
 		if class != "CC2" {
 			return
 		}

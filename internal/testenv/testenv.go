@@ -83,6 +83,14 @@ func Class(runtime string) string {
 	return "CC1"
 }
 
+// EachClass runs a test under the class of every runtime, a subtest each.
+func EachClass(t *testing.T, test func(t *testing.T, class string)) {
+	t.Helper()
+	for _, rt := range Runtimes(t) {
+		t.Run(rt, func(t *testing.T) { test(t, Class(rt)) })
+	}
+}
+
 // Dir is a private data dir, hence an instance of its own. When the test ends
 // nothing of that instance may be left on the engine or in its run root.
 func Dir(t testing.TB) *datadir.Dir {

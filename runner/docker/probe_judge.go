@@ -73,6 +73,16 @@ var errProbeLate = fmt.Errorf("the probe did not end within %v", probeTimeout)
 // kernel's word that nobody holds it.
 var errSilent = errors.New("is not shown to be unheld")
 
+// twiceIfSilent probes again where nothing was heard: on a busy host the
+// kernel's word may come after the probe's deadline.
+func twiceIfSilent(probe func() error) error {
+	err := probe()
+	if errors.Is(err, errSilent) {
+		err = probe()
+	}
+	return err
+}
+
 // netResult is one line of "wardyn-rec netprobe".
 type netResult struct {
 	Target  string `json:"target"`

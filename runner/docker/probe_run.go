@@ -102,12 +102,10 @@ func (r *Runner) probeEgress(ctx context.Context, name string, in probeInput) er
 	targets := egressTargets(in.Net, own, bridgeLinkLocal(bridgeName(in.Net.ID, nil)))
 	targets = append(targets, ears.targets(in.Net.Plan.Subnet)...)
 	in.Args = append([]string{"netprobe", "-timeout", netTimeout.String()}, targets...)
-	out, err := r.runProbe(ctx, name, in)
-	err = judgeEgress(targets, out, err)
-	if errors.Is(err, errSilent) { // a busy host's kernel may have been late
-		out, err = r.runProbe(ctx, name, in)
-		err = judgeEgress(targets, out, err)
-	}
+	err = twiceIfSilent(func() error {
+		out, err := r.runProbe(ctx, name, in)
+		return judgeEgress(targets, out, err)
+	})
 	if err != nil {
 		return err
 	}

@@ -86,6 +86,29 @@ func TestS14JudgeEgress(t *testing.T) {
 	}
 }
 
+// A probe that heard nothing runs once more; silence twice is a verdict, and so
+// is everything else the first time.
+func TestSilenceIsProbedTwice(t *testing.T) {
+	silent, reached := fmt.Errorf("a host %w", errSilent), errors.New("reached")
+	for _, tc := range []struct {
+		name   string
+		probes []error
+		want   error
+	}{
+		{"shut in at once", []error{nil}, nil},
+		{"late the first time", []error{silent, nil}, nil},
+		{"silent twice", []error{silent, silent}, errSilent},
+		{"silent, then reached", []error{silent, reached}, reached},
+		{"reached at once", []error{reached}, reached},
+	} {
+		n := 0
+		err := twiceIfSilent(func() error { n++; return tc.probes[n-1] })
+		if !errors.Is(err, tc.want) || n != len(tc.probes) {
+			t.Errorf("%s: %v after %d of %d probes", tc.name, err, n, len(tc.probes))
+		}
+	}
+}
+
 func TestEgressTargets(t *testing.T) {
 	got := strings.Join(egressTargets(goldenNet, []netip.Addr{
 		netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("fd00::1"),
