@@ -88,7 +88,7 @@ func readAsk(c TaskConfig, h HostConfig, f *faults) ask {
 	a.readInject(c.Inject, h, f)
 	a.readGit(c.Git, h, f)
 	a.readFiles(c, h, f)
-	a.readSession(c, f)
+	a.readSession(c, h.Sessions, f)
 	a.readLimits(c, h, f)
 	a.readLabels(c, f)
 	a.readPorts(c, f)

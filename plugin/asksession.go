@@ -31,12 +31,12 @@ type sessionAsk struct {
 var defaultWorkspace = taskpath.Source{Path: "local/workspace"}
 
 // readSession reads what comes before the command and what outlives it.
-func (a *ask) readSession(c TaskConfig, f *faults) {
+func (a *ask) readSession(c TaskConfig, r SessionRules, f *faults) {
 	a.readSetup(c.Setup, c.Load != "", f)
 	a.readInit(c.Init, f)
 	a.readRepos(c, f)
-	a.readWorkspace(c, f)
-	a.readHome(c.Home, f)
+	a.readWorkspace(c, r, f)
+	a.readHome(c.Home, r, f)
 	if a.WorkDir == "" && (c.Workspace != nil || len(a.Repos) > 0 || a.Idle) && a.hasWorkspace() {
 		a.WorkDir = driver.WorkspacePath
 	}
@@ -148,11 +148,14 @@ func (a *ask) readAuthor(r RepoConfig, f *faults) {
 	}
 }
 
-func (a *ask) readWorkspace(c TaskConfig, f *faults) {
+func (a *ask) readWorkspace(c TaskConfig, r SessionRules, f *faults) {
 	if c.Workspace != nil {
 		a.Workspace = c.Workspace.Volume
 		if msg := volumeName(a.Workspace); a.Workspace != "" && msg != "" {
 			f.add("workspace.volume", a.Workspace, msg, "")
+		}
+		if a.Workspace != "" && r.NoWorkspace {
+			f.add("workspace.volume", a.Workspace, "the operator does not allow it (plugin option sessions.workspace)", "remove the line: the workspace then lives with the allocation")
 		}
 	}
 	taken := slices.ContainsFunc(a.Binds, func(b bind) bool { return overlaps(b.Target, driver.WorkspacePath) }) ||
@@ -174,9 +177,12 @@ func (a *ask) hasWorkspace() bool {
 		slices.ContainsFunc(a.Kept, func(v keptVolume) bool { return v.Target == driver.WorkspacePath })
 }
 
-func (a *ask) readHome(h *HomeConfig, f *faults) {
+func (a *ask) readHome(h *HomeConfig, r SessionRules, f *faults) {
 	if h == nil {
 		return
+	}
+	if r.NoHome {
+		f.add("home", h.Volume, "the operator does not allow it (plugin option sessions.home)", "remove the block")
 	}
 	if msg := volumeName(h.Volume); msg != "" {
 		f.add("home.volume", h.Volume, msg, "")

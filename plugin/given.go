@@ -35,6 +35,7 @@ func readGiven(t *driverpb.TaskConfig, a ask, h HostConfig, f *faults) given {
 	g := given{Env: taskEnv(t.GetEnv(), a, f)}
 	checkTaskName(t.GetName(), f)
 	checkUser(t.GetUser(), f)
+	checkUserGroup(t.GetUser(), h.Limits, f)
 	g.readResources(t.GetResources(), h, f)
 	g.readMounts(t.GetMounts(), a, f)
 	g.readPorts(t, a, h, f)
@@ -94,6 +95,22 @@ func checkUser(user string, f *faults) {
 		case strings.ContainsFunc(part, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
 			f.add("user", user, "the name of a user or group has no blanks", "")
 		}
+	}
+}
+
+// checkUserGroup holds the group of "user:group" to the rule of group_add. The
+// user's own group, of the same number or name, is what the user brings anyway.
+func checkUserGroup(user string, r LimitRules, f *faults) {
+	name, group, named := strings.Cut(user, ":")
+	if !named || group == name {
+		return
+	}
+	id, err := strconv.ParseInt(group, 10, 64)
+	switch {
+	case err != nil:
+		f.add("user", user, "want the number of a group: names differ between image and host", "write the user alone for the group that the image gives it")
+	case !slices.Contains(r.Groups, id):
+		f.add("user", user, fmt.Sprintf("the operator does not allow the group %s (plugin option allow_groups)", group), "write the user alone for the group that the image gives it")
 	}
 }
 

@@ -49,6 +49,7 @@ type HostConfig struct {
 	Limits          LimitRules
 	Disk            DiskRules
 	Setups          SetupRules
+	Sessions        SessionRules
 	Slots           int // 0 is the size of the subnet pool
 	PoolSize        int // slots kept warm
 	// Ports are the host's ports that tasks may have; nil is every port that
@@ -124,6 +125,7 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 	h.PoolSize = poolSize(f, c.PoolConfig, h)
 	h.Limits = limitRules(f, c.LimitHostConfig)
 	h.Disk = diskRules(f, c.DiskHostConfig)
+	h.Sessions = sessionRules(c.Sessions)
 	sortFaults(f)
 	return h, f
 }

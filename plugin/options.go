@@ -33,6 +33,7 @@ type Config struct {
 	PoolConfig         `codec:",squash"`
 	LimitHostConfig    `codec:",squash"`
 	DiskHostConfig     `codec:",squash"`
+	SessionHostConfig  `codec:",squash"`
 }
 
 // ConfinementConfig is the plugin's confinement block.
@@ -77,6 +78,7 @@ func configSpec() *hclspec.Spec {
 	addPoolConfig(s)
 	addLimitHost(s)
 	addDiskHost(s)
+	addSessionHost(s)
 	return hclspec.Object(s)
 }
 

@@ -18,7 +18,12 @@ const snapshotTimeout = 10 * time.Minute
 var snapshotName = regexp.MustCompile(`^[a-z0-9]+([._-][a-z0-9]+)*$`)
 
 // suspend freezes the sandbox; one that is frozen stays so.
-func suspend(c verbCall) error { return c.freeze((driver.Driver).Suspend, "suspended") }
+func suspend(c verbCall) error {
+	if h, _ := c.plugin.options(); h.Sessions.NoSuspend {
+		return fmt.Errorf("suspend: %w", refuseSession("suspend"))
+	}
+	return c.freeze((driver.Driver).Suspend, "suspended")
+}
 
 // resume thaws it.
 func resume(c verbCall) error {
@@ -42,6 +47,9 @@ func (c verbCall) freeze(do func(d driver.Driver, ctx context.Context, id string
 func snapshot(c verbCall) error {
 	if len(c.args) != 1 || !snapshotName.MatchString(c.args[0]) || len(c.args[0]) > 100 {
 		return &useError{"snapshot NAME: want one name of lower-case letters, digits and . _ - between them"}
+	}
+	if h, _ := c.plugin.options(); h.Sessions.NoSnapshot {
+		return fmt.Errorf("snapshot: %w", refuseSession("snapshot"))
 	}
 	namespace := c.task.config.GetNamespace()
 	if namespace == "" {

@@ -40,6 +40,7 @@ func settings(t *driverpb.TaskConfig, j judged, pl plan, h HostConfig) []Setting
 	s.sandbox(j, pl, h)
 	s.egress(j.ask, pl.Spec.Sandbox.ProxyConfig.Policy, h)
 	s.before(pl.Spec)
+	s.sessions(h.Sessions)
 	s.ports(j.given)
 	s.limits(j, pl.Spec.Sandbox, h)
 	s.powers(j, pl.Spec.Sandbox, h)

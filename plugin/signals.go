@@ -25,3 +25,7 @@ func signalName(s string) (string, error) {
 	}
 	return name, nil
 }
+
+// freezes reports whether a signal, by its full name, freezes the sandbox
+// instead of reaching its process.
+func freezes(signal string) bool { return signal == "SIGSTOP" || signal == "SIGTSTP" }

@@ -148,6 +148,9 @@ func (p *Plugin) SignalTask(ctx context.Context, r *driverpb.SignalTaskRequest) 
 	if err != nil {
 		return nil, callError(err)
 	}
+	if h, _ := p.options(); h.Sessions.NoSuspend && freezes(signal) {
+		return nil, callError(fmt.Errorf("signal %s freezes the task: %w", signal, refuseSession("suspend")))
+	}
 	t, b, err := p.living(r.GetTaskId())
 	if err != nil {
 		return nil, err
