@@ -34,8 +34,9 @@ type given struct {
 func readGiven(t *driverpb.TaskConfig, a ask, h HostConfig, f *faults) given {
 	g := given{Env: taskEnv(t.GetEnv(), a, f)}
 	checkTaskName(t.GetName(), f)
-	checkUser(t.GetUser(), f)
-	checkUserGroup(t.GetUser(), h.Limits, f)
+	if checkUser(t.GetUser(), f) {
+		checkUserGroup(t.GetUser(), h.Limits, f)
+	}
 	g.readResources(t.GetResources(), h, f)
 	g.readMounts(t.GetMounts(), a, f)
 	g.readPorts(t, a, h, f)
@@ -85,8 +86,9 @@ func checkTaskName(name string, f *faults) {
 const sharedFolder = "alloc"
 
 // checkUser refuses what no engine takes for a user. Whether a name exists only
-// the image knows.
-func checkUser(user string, f *faults) {
+// the image knows. It reports whether the user is fine.
+func checkUser(user string, f *faults) bool {
+	before := len(f.list)
 	for part := range strings.SplitSeq(user, ":") {
 		id, err := strconv.ParseInt(part, 10, 64)
 		switch {
@@ -96,6 +98,7 @@ func checkUser(user string, f *faults) {
 			f.add("user", user, "the name of a user or group has no blanks", "")
 		}
 	}
+	return len(f.list) == before
 }
 
 // checkUserGroup holds the group of "user:group" to the rule of group_add. The
