@@ -28,7 +28,7 @@ func (a *ask) readInject(blocks map[string]InjectConfig, h HostConfig, f *faults
 		c := blocks[name]
 		checkName(f, "inject."+name, name)
 		in := injection{Name: name, Header: c.Header, Format: c.Format, Credential: c.Credential}
-		in.Host = a.injectHost(at("host"), c.Host, h, f)
+		in.Host = a.injectHost(at("host"), c, h, f)
 		if other := seen[in.Host]; other != "" && in.Host != "" {
 			f.add(at("host"), c.Host, fmt.Sprintf("inject %q is for that host already, and a host has one credential", other), "remove one of the two")
 		}
@@ -53,6 +53,7 @@ func (a *ask) readInject(blocks map[string]InjectConfig, h HostConfig, f *faults
 			in.Format = usualFormat(in.Header)
 		}
 		a.Inject = append(a.Inject, in)
+		a.noteCleartext(in, h)
 	}
 }
 
@@ -66,14 +67,16 @@ func usualFormat(header string) string {
 
 // injectHost is a host that a credential may go to: named exactly, and allowed
 // exactly, for otherwise whoever has a name below it could be sent it.
-func (a *ask) injectHost(field, text string, h HostConfig, f *faults) string {
+func (a *ask) injectHost(field string, c InjectConfig, h HostConfig, f *faults) string {
+	text := c.Host
 	host, err := egress.ParseHost(text)
 	if text == "" || err != nil || host.Name() == "" || host.IsLocalhost() {
 		f.add(field, text, "want the exact name of a host", `for instance host = "api.example.com"`)
 		return ""
 	}
 	allow, _ := egress.ParseList(a.Allow, egress.ParseAllow)
-	if !allow.HasExact(host, 443) {
+	named := func(d egress.Authority) bool { return allow.HasExact(host, d.Port) }
+	if !allow.HasExact(host, 443) && !slices.ContainsFunc(h.inClear(c.Credential, host.String()), named) {
 		f.add(field, text, "egress.allow does not name it exactly", fmt.Sprintf("add %q or %q to egress.allow", host, host.String()+":443"))
 	}
 	for option, list := range map[string][]string{"egress.deny": a.Deny, "the plugin option deny_domains": h.DenyDomains} {

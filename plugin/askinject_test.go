@@ -101,3 +101,44 @@ func TestGitRules(t *testing.T) {
 		t.Errorf("K39: %+v", r)
 	}
 }
+
+// G19: only a credential of the operator's may travel in the clear, to just the
+// destinations that its block names.
+func TestG19CleartextIsTheOperatorsWord(t *testing.T) {
+	read := func(list ...string) (HostCredential, string) {
+		f := &faults{}
+		c := hostCredential(f, "corp", CredentialConfig{
+			File: "/k", Hosts: []string{"api.example", "old.example"}, Headers: []string{"X-Key"}, Namespaces: []string{"*"}, Cleartext: list,
+		})
+		return c, f.Error()
+	}
+	for text, want := range map[string]string{
+		"other.example:80": "not for that host", "api.example:443": "carries TLS", "*.example:80": "want host:port", "api.example:x": "want host:port",
+	} {
+		if _, got := read(text); !strings.Contains(got, want) {
+			t.Errorf("%q: want %q in %s", text, want, got)
+		}
+	}
+	c, got := read("old.example", "API.example:8080")
+	if !strings.HasSuffix(got, "for 0 reasons: ") {
+		t.Fatal(got)
+	}
+	h := HostConfig{EgressHost: EgressHost{Credentials: map[string]HostCredential{"corp": c}}}
+	for _, want := range []struct {
+		allow  string
+		inject InjectConfig
+		fault  bool
+		notes  int
+	}{
+		{"old.example:80", InjectConfig{Host: "old.example", Credential: "corp"}, false, 1},
+		{"api.example", InjectConfig{Host: "api.example", Credential: "corp"}, false, 1},
+		{"api.example:80", InjectConfig{Host: "api.example", Credential: "corp"}, true, 1},
+		{"old.example", InjectConfig{Host: "old.example", Header: "X-Key", SecretFile: "secrets/k"}, false, 0},
+		{"old.example:80", InjectConfig{Host: "old.example", Header: "X-Key", SecretFile: "secrets/k"}, true, 0},
+	} {
+		a, got := judge(TaskConfig{Egress: allowing(want.allow), Inject: map[string]InjectConfig{"a": want.inject}}, h, "n", "j")
+		if strings.HasSuffix(got, "for 0 reasons: ") == want.fault || len(a.Notes) != want.notes {
+			t.Errorf("%+v: %s, notes %q", want, got, a.Notes)
+		}
+	}
+}

@@ -60,7 +60,9 @@ type HostCredential struct {
 	Hosts   []string // exact, as they are compared
 	Headers []string
 	Format  string // "" is the header's usual one
-	For     tenants
+	// Cleartext are destinations that it may be sent to unencrypted.
+	Cleartext []egress.Authority
+	For       tenants
 }
 
 // tenants are the jobs that something of the operator's is for.
@@ -143,9 +145,10 @@ func hostCredential(f *faults, name string, c CredentialConfig) HostCredential {
 		checkHeader(f, at("headers"), hd)
 	}
 	checkFormat(f, at("format"), c.Format)
+	hosts := exactHosts(f, at("hosts"), c.Hosts)
 	return HostCredential{
-		File: c.File, Hosts: exactHosts(f, at("hosts"), c.Hosts), Headers: c.Headers, Format: c.Format,
-		For: readTenants(f, at, c.Namespaces, c.Jobs),
+		File: c.File, Hosts: hosts, Headers: c.Headers, Format: c.Format,
+		Cleartext: readCleartext(f, at("cleartext"), c.Cleartext, hosts), For: readTenants(f, at, c.Namespaces, c.Jobs),
 	}
 }
 

@@ -37,6 +37,7 @@ type CredentialConfig struct {
 	Hosts      []string `codec:"hosts"`
 	Headers    []string `codec:"headers"`
 	Format     string   `codec:"format"`
+	Cleartext  []string `codec:"cleartext"`
 	Namespaces []string `codec:"namespaces"`
 	Jobs       []string `codec:"jobs"`
 }
@@ -66,6 +67,7 @@ func egressPluginSpec(s map[string]*hclspec.Spec) {
 		"hosts":      hclspec.Attr("hosts", hclspec.StringList),
 		"headers":    hclspec.Attr("headers", hclspec.StringList),
 		"format":     hclspec.Attr("format", hclspec.String),
+		"cleartext":  hclspec.Attr("cleartext", hclspec.StringList),
 		"namespaces": hclspec.Attr("namespaces", hclspec.StringList),
 		"jobs":       hclspec.Attr("jobs", hclspec.StringList),
 	}))

@@ -96,11 +96,12 @@ func gitRules(all []source) map[string]egress.GitRule {
 // still has a credential, and has it for this job, is looked at each time.
 func (p *Plugin) credentials(tc *driverpb.TaskConfig, all []source) []control.Credential {
 	dirs := taskDirs(tc)
+	h, _ := p.options()
 	out := make([]control.Credential, 0, len(all))
 	for _, s := range all {
 		c := control.Credential{Grant: s.Grant, Name: s.option(), Read: func() (string, error) { return p.readSecret(tc, dirs, s) }}
 		if s.Host != "" {
-			c.Rule = s.rule()
+			c.Rule, c.Cleartext = s.rule(), h.inClear(s.Credential, s.Host)
 		}
 		out = append(out, c)
 	}

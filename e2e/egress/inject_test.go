@@ -3,6 +3,7 @@ package egress
 import (
 	"bytes"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,10 +29,14 @@ func TestI3InjectedSecretIsNowhere(t *testing.T) {
 	}
 	r := newRig(t, map[string]any{"credential": []any{map[string]any{"corp": []any{map[string]any{
 		"file": key, "hosts": []any{"other.example.internal"}, "headers": []any{"Authorization"}, "namespaces": []any{"default"},
+		"cleartext": []any{"other.example.internal:8080"},
 	}}}}})
+	r.up.mux.HandleFunc("/away", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, r.URL.Query().Get("to"), http.StatusTemporaryRedirect)
+	})
 	each(t, func(t *testing.T, class string) {
 		w := r.prepare(t, class, map[string]any{
-			"egress": []any{map[string]any{"allow": []any{"api.example.internal", "other.example.internal:443"}}},
+			"egress": []any{map[string]any{"allow": []any{"api.example.internal", "other.example.internal", "git.example.internal:8080"}}},
 			"inject": []any{
 				map[string]any{"model": []any{map[string]any{"host": "api.example.internal", "header": "x-api-key", "secret_file": "secrets/api.key"}}},
 				map[string]any{"corp": []any{map[string]any{"host": "other.example.internal", "credential": "corp"}}},
@@ -55,13 +60,24 @@ func TestI3InjectedSecretIsNowhere(t *testing.T) {
 		if got := r.up.last("Authorization"); got != "Bearer "+operator {
 			t.Errorf("the upstream received %q", got)
 		}
+		out += w.sh(t, "/bin/client http://other.example.internal:8080/")
+		if got := r.up.last("Authorization"); got != "Bearer "+operator {
+			t.Errorf("G19: in the clear, by the operator's word, the upstream received %q", got)
+		}
+		// A redirect to another host takes nothing along.
+		out += w.sh(t, "/bin/client 'http://other.example.internal:8080/away?to=http://git.example.internal:8080/'")
+		if got := r.up.last("Authorization"); got != "" {
+			t.Errorf("G19: after a redirect the upstream received %q", got)
+		}
 		w.secret(t, "api.key", rotated+"\n")
 		eventually(t, "the changed secret", func() bool { out += w.sh(t, ask); return r.up.last("X-Api-Key") == rotated })
 		w.holdsNone(t, out+w.sh(t, ask), rendered, rotated, operator)
 
 		// Plain HTTP would show it to the network.
-		if out := w.sh(t, "/bin/client http://api.example.internal/"); !strings.Contains(out, "builtin:cleartext-credential") {
-			t.Errorf("G19: %s", out)
+		for _, target := range []string{"http://api.example.internal/", "http://api.example.internal:8080/", "http://other.example.internal/"} {
+			if out := w.sh(t, "/bin/client "+target); !strings.Contains(out, "builtin:cleartext-credential") {
+				t.Errorf("G19: %s: %s", target, out)
+			}
 		}
 		// What is gone is not sent, and nothing goes without it.
 		if err := os.Remove(filepath.Join(w.Dir().Secrets, "api.key")); err != nil {

@@ -23,6 +23,9 @@ type Credential struct {
 	// Rule says into which requests the value goes. The zero Rule is that of a
 	// token which the sidecar mints and uses by itself, such as a git server's.
 	Rule egress.InjectionRule
+	// Cleartext lists destinations on the rule's host where the operator lets
+	// the value travel unencrypted.
+	Cleartext []egress.Authority
 	// Read returns the secret as it is now. Its error names no secret.
 	Read func() (string, error)
 }

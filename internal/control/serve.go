@@ -157,6 +157,11 @@ func (r *run) serveConfig(w http.ResponseWriter, _ query) {
 	}
 	r.keep.Lock()
 	node.Git, node.Learn = r.owner.Git, r.owner.Learn
+	for _, c := range r.owner.Credentials {
+		for _, a := range c.Cleartext {
+			node.Cleartext = append(node.Cleartext, a.String())
+		}
+	}
 	r.keep.Unlock()
 	answer(w, egress.SidecarConfig{Proxy: c.raw, Node: node})
 }

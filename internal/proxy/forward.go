@@ -32,8 +32,8 @@ func (c *front) forward(ctx context.Context, f *flow, req h1.Request, d destinat
 	x := &exchange{c: c, f: f, req: req, d: d, v: v, tls: c.entry == tunnelTLS, out: outbound{
 		methodList: c.s.policy.HasMethodList(), websocket: websocketUpgrade(req.Method, req.Fields),
 	}}
-	if x.tls {
-		f.detail.MITM = true
+	f.detail.MITM = x.tls
+	if x.tls || c.s.policy.InjectsInClear(v.Authority) {
 		cred, err := c.s.credentialFor(ctx, v.Authority)
 		if err != nil {
 			return c.refuse(f, req, credentialRuling(v.Host), 502)

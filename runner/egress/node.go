@@ -66,6 +66,10 @@ type NodeConfig struct {
 	// Git says more about the repositories of Config.GitGrants: "org/repo" to
 	// what may be done there. A grant without a rule is a rule without values.
 	Git map[string]GitRule `json:"git,omitempty"`
+	// Cleartext lists the destinations, "host:port", where the operator lets an
+	// injection rule's credential travel unencrypted. Everywhere else a request
+	// in the clear to a host with a rule is refused.
+	Cleartext []string `json:"cleartext,omitempty"`
 	// Learn: what no list speaks of passes, within the ceilings, and is recorded
 	// as something that would have been denied.
 	Learn bool `json:"learn,omitempty"`

@@ -86,14 +86,6 @@ func (p *Policy) Judge(r Request, approval Approval) Ruling {
 	return out
 }
 
-func (p *Policy) cleartextCredential(r Request) (Ruling, bool) {
-	if !r.Cleartext || !p.credentials[r.Host] {
-		return Ruling{}, false
-	}
-	return refused(CleartextCredential, "", fmt.Sprintf("a credential is injected for %s and never sent unencrypted", r.Host),
-		"use https for this host"), true
-}
-
 func methodHint(m string) string {
 	switch m {
 	case "TRACE", "TRACK":

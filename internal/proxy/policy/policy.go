@@ -25,6 +25,7 @@ type Policy struct {
 	methods                   map[string]bool // nil means every method
 	guard                     *dialguard.Guard
 	credentials               map[egress.Host]bool
+	cleartext                 map[egress.Authority]bool // where a credential may travel unencrypted
 	learn                     bool
 	warnings                  []string
 }
@@ -59,11 +60,12 @@ func Load(in Input) (*Policy, error) {
 		allow = append(allow, e)
 	}
 	p.allow = egress.NewList(allow...)
-	var errs [4]error
+	var errs [5]error
 	p.deny, errs[0] = egress.ParseList(in.Spec.DeniedDomains, egress.ParseDeny)
 	p.denyCeiling, errs[1] = egress.ParseList(in.Node.DenyCeiling, egress.ParseDeny)
 	p.allowCeiling, errs[2] = egress.ParseList(in.Node.AllowCeiling, egress.ParseCeiling)
-	errs[3] = p.admitRules(in.Injection)
+	p.cleartext, errs[3] = parseCleartext(in.Node.Cleartext)
+	errs[4] = p.admitRules(in.Injection)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
@@ -74,7 +76,8 @@ func Load(in Input) (*Policy, error) {
 }
 
 // admitRules accepts an injection rule only for a host with an exact allow
-// entry, bare or for 443, that is not denied; one rule a host.
+// entry, bare or for a port that it is injected at, that is not denied; one rule
+// a host.
 func (p *Policy) admitRules(rules []egress.InjectionGrant) error {
 	p.credentials = map[egress.Host]bool{}
 	var errs []error
@@ -87,7 +90,7 @@ func (p *Policy) admitRules(rules []egress.InjectionGrant) error {
 			errs = append(errs, fmt.Errorf("injection rule for %s: the header is missing", h))
 		case p.credentials[h]:
 			errs = append(errs, fmt.Errorf("injection rule for %s: there are two; fold them into one", h))
-		case !p.allow.HasExact(h, 443):
+		case !p.allow.HasExact(h, 443) && !p.allowsInClear(h):
 			errs = append(errs, fmt.Errorf("injection rule for %s: the host needs an exact allow entry, %q or %q", h, h.String(), h.String()+":443"))
 		case p.isDenied(h, 443):
 			errs = append(errs, fmt.Errorf("injection rule for %s: a deny entry covers the host", h))
@@ -156,10 +159,4 @@ func (p *Policy) MethodAllowed(m string) bool {
 		return false
 	}
 	return p.methods == nil || p.methods[m] || m == "HEAD" && p.methods["GET"]
-}
-
-// InjectsAt reports whether a credential is injected into requests to a: the
-// host has a rule, and an exact allow entry covers the port.
-func (p *Policy) InjectsAt(a egress.Authority) bool {
-	return p.credentials[a.Host] && p.allow.HasExact(a.Host, a.Port)
 }

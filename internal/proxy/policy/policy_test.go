@@ -124,18 +124,6 @@ func TestP27InjectionNeedsAnExactEntry(t *testing.T) {
 	}
 }
 
-func TestG19CleartextCredential(t *testing.T) {
-	spec := types.RunPolicySpec{AllowedDomains: []string{"api.test"}}
-	rule := egress.InjectionGrant{InjectionRule: egress.InjectionRule{Host: "api.test", Header: "X-Key"}}
-	p := mustLoad(t, spec, egress.NodeConfig{}, rule)
-	if r := p.Judge(request(t, "api.test:80", "GET"), Unasked); r.Source != CleartextCredential {
-		t.Errorf("got %s", r.Source)
-	}
-	if r := p.Judge(request(t, "api.test:443", "CONNECT"), Unasked); !r.OK() {
-		t.Errorf("got %s", r.Source)
-	}
-}
-
 func TestG1Order(t *testing.T) {
 	spec := types.RunPolicySpec{
 		AllowedDomains: []string{"a.test", "10.0.0.1"}, DeniedDomains: []string{"10.0.0.1", "d.test"}, AllowedMethods: []string{"GET"},
