@@ -22,13 +22,20 @@ func (r *Runner) createFromTools(ctx context.Context, name string, c containerCo
 }
 
 // createContainer asks for a container and refuses one that the engine would
-// run with a limit dropped, before it has run an instruction.
+// run with a limit dropped, before it has run an instruction. When it fails the
+// container may be there all the same.
 func (r *Runner) createContainer(ctx context.Context, name string, c containerConfig) (string, error) {
-	ctx, cancel := call(ctx)
-	defer cancel()
-	resp, err := r.api.ContainerCreate(ctx, c.Config, c.HostConfig, c.Networking, nil, name)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return "", wrap("create container "+name, err)
+	}
+	mctx, cancel := making(ctx)
+	defer cancel()
+	resp, err := r.api.ContainerCreate(mctx, c.Config, c.HostConfig, c.Networking, nil, name)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return resp.ID, wrap("create container "+name, err)
 	}
 	for _, w := range resp.Warnings {
 		if strings.Contains(strings.ToLower(w), "discard") {

@@ -59,6 +59,9 @@ type fakeEngine struct {
 	// stuck: no call is ever answered; stuckOn: none of that name.
 	stuck   bool
 	stuckOn string
+	// late are makings whose caller did not wait for the answer: an engine goes
+	// on with them.
+	late []func() error
 }
 
 func newFakeEngine() *fakeEngine {
@@ -90,6 +93,11 @@ func (f *fakeEngine) do(ctx context.Context, name string, run func() error) erro
 		}
 	}
 	if err := ctx.Err(); err != nil {
+		if !stuck && strings.Contains(name, "Create ") {
+			f.mu.Lock()
+			f.late = append(f.late, run)
+			f.mu.Unlock()
+		}
 		return err
 	}
 	f.mu.Lock()
@@ -105,10 +113,14 @@ func notFound(what string) error {
 	return fmt.Errorf("No such %s: %w", what, errdefs.ErrNotFound)
 }
 
-// labelled lists what is there, ours or not.
+// labelled lists what is there, ours or not, with what came late.
 func (f *fakeEngine) labelled() (out []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for _, run := range f.late {
+		run() // it may well fail now
+	}
+	f.late = nil
 	for _, c := range f.containers {
 		out = append(out, "container "+c.Name)
 	}

@@ -73,12 +73,19 @@ func (r *Runner) leaseNetwork(ctx context.Context, owner, name string, options f
 }
 
 // createNetwork makes one network and shuts its bridge's ways into the host.
+// When it fails the network may be there all the same.
 func (r *Runner) createNetwork(ctx context.Context, name string, o network.CreateOptions) (string, error) {
-	ctx, cancel := call(ctx)
-	defer cancel()
-	n, err := r.api.NetworkCreate(ctx, name, o)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return "", wrap("create network "+name, err)
+	}
+	c, cancel := making(ctx)
+	defer cancel()
+	n, err := r.api.NetworkCreate(c, name, o)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return n.ID, wrap("create network "+name, err)
 	}
 	if err := shutBridge(bridgeName(n.ID, o.Options), o.Internal); err != nil {
 		return n.ID, fmt.Errorf("network %s: %w", name, err)

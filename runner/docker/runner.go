@@ -115,6 +115,13 @@ func call(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callTimeout)
 }
 
+// making bounds an engine call that makes something. The caller's end does not
+// cut it short: the engine goes on all the same, and what it then makes would
+// come too late for whoever cleans up. The caller's context is looked at after.
+func making(ctx context.Context) (context.Context, context.CancelFunc) {
+	return call(context.WithoutCancel(ctx))
+}
+
 // undo is a context for taking things down: the caller's may be over already.
 func undo() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), undoTimeout)

@@ -24,7 +24,7 @@ func (r *Runner) CreateVolume(ctx context.Context, name string, labels map[strin
 	if !errors.Is(err, runner.ErrNotFound) {
 		return err
 	}
-	c, cancel := call(ctx)
+	c, cancel := making(ctx)
 	defer cancel()
 	_, err = r.api.VolumeCreate(c, volume.CreateOptions{
 		Name: name, Driver: "local",
