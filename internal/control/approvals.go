@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/clean"
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
@@ -47,7 +49,7 @@ func (a *approvals) open(dir string, s seal) error {
 	if dir == "" {
 		return nil
 	}
-	root, err := openFolder(dir, true)
+	root, err := taskpath.OpenRecords(dir, true)
 	if err != nil {
 		return err
 	}
@@ -130,7 +132,7 @@ func (a *approvals) replace(list []Approval) error {
 		if err != nil {
 			return err
 		}
-		if err := replaceFile(a.dir, approvalsName, append(visible(b), '\n')); err != nil {
+		if err := replaceFile(a.dir, approvalsName, append(clean.Visible(b), '\n')); err != nil {
 			return err
 		}
 	}

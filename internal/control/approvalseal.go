@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 )
 
 // maxApprovalsFile is more than approvals can take on disk.
@@ -51,7 +52,7 @@ func (s seal) of(list []Approval) (string, error) {
 // readApprovals reads the file. One that this installation did not write for
 // the session is an error.
 func readApprovals(root *os.Root, s seal) ([]Approval, error) {
-	f, err := openFile(root, approvalsName, os.O_RDONLY)
+	f, err := taskpath.OpenRecord(root, approvalsName, os.O_RDONLY)
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/clean"
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 )
 
 // Audit keeps a copy of every record of every run of the node, in one file a
@@ -31,7 +34,7 @@ func OpenAudit(dir string, keep time.Duration) (*Audit, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return nil, fmt.Errorf("audit_dir: %w", err)
 	}
-	root, err := openFolder(dir, true)
+	root, err := taskpath.OpenRecords(dir, true)
 	if err != nil {
 		return nil, fmt.Errorf("audit_dir: %w", err)
 	}
@@ -58,7 +61,7 @@ func (a *Audit) append(o Owner, r Record) error {
 	if err := a.turn(); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	_, err = a.f.Write(append(visible(b), '\n'))
+	_, err = a.f.Write(append(clean.Visible(b), '\n'))
 	return err
 }
 
@@ -70,7 +73,7 @@ func (a *Audit) turn() error {
 	if a.f != nil && day == a.day {
 		return nil
 	}
-	f, err := openFile(a.dir, day+auditSuffix, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
+	f, err := taskpath.OpenRecord(a.dir, day+auditSuffix, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/clean"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
@@ -35,7 +36,7 @@ const Placeholder = "{secret}"
 
 const (
 	// minCredential is the shortest secret that can be kept out of records.
-	minCredential = minSecret
+	minCredential = clean.Shortest
 	// maxCredential bounds a header's value.
 	maxCredential = 16 << 10
 	// mintedLife is how long a minted token is used before its source is read
@@ -134,7 +135,7 @@ func (r *run) hide(values ...string) {
 }
 
 // known are the secrets of an owner's credentials that can be read now.
-func (o Run) known() []string {
+func (o Run) SecretValues() []string {
 	out := append([]string(nil), o.Secrets...)
 	for _, c := range o.Credentials {
 		if v, err := c.Value(); err == nil {

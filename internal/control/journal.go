@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/clean"
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 )
 
 // Names in the folder for people's files.
@@ -49,7 +52,7 @@ func openJournal(dir string, id uuid.UUID, limit int64) (*journal, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	root, err := openFolder(dir, true)
+	root, err := taskpath.OpenRecords(dir, true)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +70,7 @@ func openJournal(dir string, id uuid.UUID, limit int64) (*journal, error) {
 // behind its last whole line. Half a line was never acknowledged, so the
 // sidecar sends it again.
 func (j *journal) read() error {
-	older, err := openFile(j.dir, olderName, os.O_RDONLY)
+	older, err := taskpath.OpenRecord(j.dir, olderName, os.O_RDONLY)
 	switch {
 	case err == nil:
 		_, err = scan(older, j.take(func() { j.older = true }))
@@ -78,7 +81,7 @@ func (j *journal) read() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", olderName, err)
 	}
-	if j.f, err = openFile(j.dir, journalName, os.O_RDWR|os.O_CREATE); err != nil {
+	if j.f, err = taskpath.OpenRecord(j.dir, journalName, os.O_RDWR|os.O_CREATE); err != nil {
 		return err
 	}
 	if j.size, err = scan(j.f, j.take(func() { j.ours++ })); err != nil {
@@ -146,7 +149,7 @@ func (j *journal) rotate() error {
 	if err := j.dir.Rename(journalName, olderName); err != nil {
 		return fmt.Errorf("%s: %w", journalName, err)
 	}
-	f, err := openFile(j.dir, journalName, os.O_RDWR|os.O_CREATE)
+	f, err := taskpath.OpenRecord(j.dir, journalName, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
 	}
@@ -204,7 +207,7 @@ func (j *journal) finish() error {
 	if merr != nil {
 		return errors.Join(err, merr)
 	}
-	b = append(visible(b), '\n')
+	b = append(clean.Visible(b), '\n')
 	return errors.Join(err, replaceFile(j.dir, summaryName, b))
 }
 
@@ -227,14 +230,14 @@ const tailBytes = 4 << 20
 // most most of them, oldest first. It needs no Server, and looks at the last
 // 4 MiB of each file.
 func Decisions(filesDir string, id uuid.UUID, most int) ([]Record, error) {
-	root, err := openFolder(filesDir, false)
+	root, err := taskpath.OpenRecords(filesDir, false)
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}
 	defer root.Close()
 	var out []Record
 	for _, name := range []string{olderName, journalName} {
-		f, err := openFile(root, name, os.O_RDONLY)
+		f, err := taskpath.OpenRecord(root, name, os.O_RDONLY)
 		if err != nil {
 			if err = ignoreMissing(err); err != nil {
 				return nil, err

@@ -2,19 +2,12 @@ package control
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/clean"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
-)
-
-const (
-	// minSecret is the shortest value that is masked: shorter ones would blot
-	// out ordinary text.
-	minSecret = 8
-	hidden    = "<secret-hidden>"
 )
 
 // masker replaces secret values wherever they stand in a record. They are
@@ -29,16 +22,13 @@ func newMasker(secrets []string) masker { return masker{}.with(secrets...) }
 func (m masker) with(secrets ...string) masker {
 	m.values = slices.Clone(m.values)
 	for _, s := range secrets {
-		if len(s) < minSecret {
+		if len(s) < clean.Shortest {
 			continue
 		}
 		b, _ := json.Marshal(s) // strings always marshal
 		m.values = append(m.values, b[1:len(b)-1])
 	}
-	slices.SortFunc(m.values, func(a, b []byte) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), bytes.Compare(a, b))
-	})
-	m.values = slices.CompactFunc(m.values, bytes.Equal)
+	m.values = clean.Order(m.values)
 	return m
 }
 
@@ -50,7 +40,7 @@ func (m masker) decision(l egress.DecisionLog) (egress.DecisionLog, error) {
 		return l, fmt.Errorf("decision record: %w", err)
 	}
 	masked := b
-	mark, _ := json.Marshal(hidden)
+	mark, _ := json.Marshal(clean.Hidden)
 	for _, v := range m.values {
 		masked = bytes.ReplaceAll(masked, v, mark[1:len(mark)-1])
 	}

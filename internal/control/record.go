@@ -6,11 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/clean"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
@@ -180,24 +179,5 @@ func line(r Record) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decision record: %w", err)
 	}
-	return append(visible(b), '\n'), nil
-}
-
-// visible escapes what is not printable in JSON, where it can only stand in strings.
-func visible(b []byte) []byte {
-	out := make([]byte, 0, len(b)+1)
-	for len(b) > 0 {
-		r, n := utf8.DecodeRune(b)
-		switch {
-		case r < 0x7f || unicode.IsPrint(r):
-			out = append(out, b[:n]...)
-		case r > 0xffff:
-			hi, lo := (r-0x10000)>>10+0xd800, (r-0x10000)&0x3ff+0xdc00
-			out = fmt.Appendf(out, `\u%04x\u%04x`, hi, lo)
-		default:
-			out = fmt.Appendf(out, `\u%04x`, r)
-		}
-		b = b[n:]
-	}
-	return out
+	return append(clean.Visible(b), '\n'), nil
 }

@@ -81,7 +81,7 @@ func (r *run) adopt(owner Run) error {
 		r.owner.Ports.Close()
 	}
 	r.owner, r.journal = owner, j
-	r.mask = r.mask.with(append(r.currentConfig().secrets(), owner.known()...)...)
+	r.mask = r.mask.with(append(r.currentConfig().secrets(), owner.SecretValues()...)...)
 	r.mu.Lock()
 	r.owned = true
 	r.mu.Unlock()
@@ -124,7 +124,7 @@ func (r *run) open(c config, resumed bool) (egress.Endpoint, error) {
 	r.config, r.ready = c, ready
 	r.mu.Unlock()
 	r.keep.Lock()
-	r.mask = r.mask.with(append(c.secrets(), r.owner.known()...)...)
+	r.mask = r.mask.with(append(c.secrets(), r.owner.SecretValues()...)...)
 	if !resumed {
 		r.recent = recent{} // another sidecar, which has sent nothing yet
 	}

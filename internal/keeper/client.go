@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
@@ -42,6 +43,8 @@ type Task struct {
 	ID             string
 	Stdout, Stderr string // log FIFOs, or other files
 	Position       string // position file
+	// Record is the recording to make of it; nil is none.
+	Record *cast.Options
 }
 
 // Sink is a runner.OutputSink that hands the task's output to the keeper.
@@ -74,7 +77,7 @@ type offer struct {
 // returns nil.
 func (c *Client) follow(ctx context.Context, t Task, from offer) error {
 	r := request{
-		Op: "follow", ID: t.ID, Stdout: t.Stdout, Stderr: t.Stderr, Position: t.Position, Gaps: from.gaps,
+		Op: "follow", ID: t.ID, Stdout: t.Stdout, Stderr: t.Stderr, Position: t.Position, Gaps: from.gaps, Record: t.Record,
 	}
 	var fds []int
 	if from.live != nil {

@@ -71,6 +71,8 @@ func (s *server) do(ctx context.Context, r request, files []*os.File) (response,
 	case "status":
 	case "wait":
 		t.wait(ctx)
+	case "recorded":
+		t.recorded(t.rec.Close(r.Ended))
 	case "finish":
 		return response{Status: t.finish(time.Duration(r.FlushMillis) * time.Millisecond)}, nil
 	default:

@@ -9,8 +9,11 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
 )
 
 // task is the output of one main process on its way.
@@ -19,6 +22,7 @@ type task struct {
 	log  *slog.Logger
 	path string // of the position file
 	fifo [streams]*fifo
+	rec  *cast.Recorder // nil when nothing is recorded
 
 	mu     sync.Mutex // guards what follows
 	pos    *positions
@@ -33,10 +37,12 @@ func newTask(r request, log *slog.Logger) (*task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("position of %s: %w", r.ID, err)
 	}
-	return &task{
+	t := &task{
 		id: r.ID, log: log, path: r.Position, pos: pos,
 		fifo: [streams]*fifo{{path: r.Stdout}, {path: r.Stderr}},
-	}, nil
+	}
+	t.record(r.Record)
+	return t, nil
 }
 
 // source is what a pump reads: the gap of each stream, then live output.
@@ -127,6 +133,7 @@ func (t *task) deliverAll(ctx context.Context, src *source) error {
 // fill delivers the gap of one stream.
 func (t *task) fill(ctx context.Context, s stream, g gap, f *os.File) error {
 	if g.Note != "" {
+		t.recorded(t.rec.Mark(strings.TrimSpace(g.Note)))
 		if err := t.fifo[s].write(ctx, []byte(g.Note), func([]byte) {}); err != nil {
 			return err
 		}
@@ -145,6 +152,7 @@ func (t *task) fill(ctx context.Context, s stream, g gap, f *os.File) error {
 
 func (t *task) write(ctx context.Context, s stream, b []byte) error {
 	return t.fifo[s].write(ctx, b, func(done []byte) {
+		t.recorded(t.rec.Output(int(s), done))
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.pos != nil {
@@ -197,6 +205,7 @@ func (t *task) finish(limit time.Duration) Status {
 	defer cancel()
 	t.wait(ctx)
 	t.halt()
+	t.recorded(t.rec.Close(""))
 	s := t.status()
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
 )
 
 // The protocol: one request a connection, one packet each way (SOCK_SEQPACKET),
@@ -15,7 +17,7 @@ import (
 
 // request is what a client asks for.
 type request struct {
-	Op string `json:"op"` // keeper: follow, status, wait, finish; holder: hold, release, watch; both: list, quit
+	Op string `json:"op"` // keeper: follow, status, wait, recorded, finish; holder: hold, release, watch; both: list, quit
 	ID string `json:"id,omitempty"`
 
 	// For follow and, the first two, for hold. The descriptors are, in this order: the attach connection
@@ -30,6 +32,12 @@ type request struct {
 	Early       []byte `json:"early,omitempty"`
 	EarlyLength int64  `json:"early_length,omitempty"`
 	Gaps        [2]gap `json:"gaps"`
+
+	// For follow: the recording to make beside it. nil is none.
+	Record *cast.Options `json:"record,omitempty"`
+
+	// For recorded: how what was recorded ended.
+	Ended string `json:"ended,omitempty"`
 
 	// For finish: how long to let the rest flow out.
 	FlushMillis int64 `json:"flush_ms,omitempty"`
@@ -75,6 +83,8 @@ type Status struct {
 	State     State    `json:"state"`
 	Delivered [2]int64 `json:"delivered"`
 	Reason    string   `json:"reason,omitempty"`
+	// Unrecorded says why some of it is not in the recording; "" when all of it is.
+	Unrecorded string `json:"unrecorded,omitempty"`
 }
 
 const maxPacket = 128 << 10

@@ -1,0 +1,274 @@
+package cast
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// clock is a time that a test moves.
+type clock struct{ t time.Time }
+
+func newClock() *clock                { return &clock{time.Unix(1_700_000_000, 5e8).UTC()} }
+func (c *clock) now() time.Time       { return c.t }
+func (c *clock) pass(d time.Duration) { c.t = c.t.Add(d) }
+func open(t *testing.T, o Options) *Recorder {
+	t.Helper()
+	r, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func options(t *testing.T, c *clock) Options {
+	return Options{Dir: filepath.Join(t.TempDir(), "wardyn"), Name: "run", Of: OfMain, Terminal: true, now: c.now}
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// content is a part's events, one a line, and its header.
+func content(t *testing.T, o Options, part int) (Header, []string) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(o.Dir, partName(o.Name, part)))
+	must(t, err)
+	defer f.Close()
+	var out []string
+	h, err := Read(f, func(e Event) error {
+		out = append(out, fmt.Sprintf("%v %s %q", e.At, e.Kind, e.Data))
+		return nil
+	})
+	must(t, err)
+	return h, out
+}
+
+// K36: what is kept of a terminal, with its times, sizes and end.
+func TestK36Recording(t *testing.T) {
+	c := newClock()
+	o := options(t, c)
+	o.Title, o.Width, o.Height = "web/agent", 100, 30
+	r := open(t, o)
+	must(t, r.Output(0, []byte("a\x1b[31m\u202e")))
+	c.pass(1500 * time.Millisecond)
+	must(t, r.Resize(120, 40), r.Resize(120, 40))
+	c.pass(-time.Hour) // a clock that is set back
+	must(t, r.Output(0, []byte("b")), r.Close("exit 3"), r.Output(0, []byte("late")), r.Close("exit 4"))
+	h, got := content(t, o, 1)
+	want := []string{`0s o "a\x1b[31m\u202e"`, `1.5s r "120x40"`, `1.5s o "b"`, `1.5s m "exit 3"`}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if h.Version != 2 || h.Width != 100 || h.Height != 30 || h.Title != "web/agent" || h.Timestamp != 1_700_000_000 || h.Source.Made != "host" {
+		t.Errorf("%+v", h)
+	}
+	path := filepath.Join(o.Dir, "run.cast")
+	raw, err := os.ReadFile(path)
+	must(t, err)
+	fi, err := os.Stat(path)
+	must(t, err)
+	if bytes.ContainsAny(raw, "\x1b\u202e") || fi.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %q", fi.Mode(), raw)
+	}
+	var nobody *Recorder
+	must(t, nobody.Output(0, nil), nobody.Resize(1, 1), nobody.Mark(""), nobody.Close(""))
+}
+
+// Characters and secrets are whole wherever reads have cut them, and bytes that
+// are no characters are replaced.
+func TestI3K36CutAnywhere(t *testing.T) {
+	const in, want = "é😀\xff\xfe secret-token-1 \xe2\x82", "é😀\ufffd <secret-hidden> \ufffd"
+	for n := 1; n <= len(in); n++ {
+		x := newText([]string{"secret-token-1"}, false)
+		var got string
+		for p := []byte(in); len(p) > 0; p = p[min(n, len(p)):] {
+			got += x.next(p[:min(n, len(p))])
+		}
+		got += x.end()
+		// How many bytes one replacement stands for depends on the cuts.
+		got = strings.ReplaceAll(got, "\ufffd\ufffd", "\ufffd")
+		if got != want {
+			t.Errorf("by %d: %q", n, got)
+		}
+	}
+}
+
+func TestK36PipesGetATerminalsLineEnds(t *testing.T) {
+	c := newClock()
+	o := options(t, c)
+	o.Terminal = false
+	r := open(t, o)
+	for _, s := range []string{"a\nb\r", "\nc\n", "\n"} {
+		must(t, r.Output(0, []byte(s)))
+	}
+	must(t, r.Output(1, []byte("err\n")), r.Close(""))
+	var all strings.Builder
+	f, _ := os.Open(filepath.Join(o.Dir, "run.cast"))
+	defer f.Close()
+	must(t, Play(&all, f, time.Second, func(time.Duration) {}))
+	if all.String() != "a\r\nb\r\nc\r\n\r\nerr\r\n" {
+		t.Errorf("%q", all.String())
+	}
+}
+
+// A recorder that dies leaves a recording that plays, and the next one says so
+// and goes on, also behind half a line.
+func TestK36InterruptedRecording(t *testing.T) {
+	c := newClock()
+	o := options(t, c)
+	r := open(t, o)
+	must(t, r.Output(0, []byte("before")), r.Resize(90, 20))
+	path := filepath.Join(o.Dir, "run.cast")
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	f.WriteString(`[0.7,"o","half of a li`)
+	f.Close()
+	c.pass(2 * time.Second)
+	if _, got := content(t, o, 1); len(got) != 2 {
+		t.Errorf("with half a line: %q", got)
+	}
+	r = open(t, o)
+	must(t, r.Output(0, []byte("after")), r.Resize(90, 20), r.Close("exit 0"))
+	_, got := content(t, o, 1)
+	want := []string{`0s o "before"`, `0s r "90x20"`, `2s m "the recorder was interrupted here"`, `2s o "after"`, `2s m "exit 0"`}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	must(t, os.WriteFile(path, []byte(`{"version": 2, "wi`), 0o600)) // died in its first line
+	r = open(t, o)
+	must(t, r.Close("exit 1"))
+	if _, got := content(t, o, 1); !slices.Equal(got, []string{`0s m "exit 1"`}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A recording keeps its beginning and its end within its bound, and says what
+// is missing.
+func TestK36Bound(t *testing.T) {
+	c := newClock()
+	o := options(t, c)
+	o.Limit = LeastLimit
+	r := open(t, o)
+	chunk := bytes.Repeat([]byte("x"), 15<<10)
+	for i := range 300 {
+		must(t, r.Output(0, append(fmt.Appendf(nil, "<%d>", i), chunk...)))
+		if i == 150 { // another recorder goes on where this one was
+			r = open(t, o)
+		}
+	}
+	must(t, r.Close("exit 0"))
+	list, err := List(o.Dir, "run")
+	must(t, err)
+	if len(list) != 1 || len(list[0].Parts) != keptParts || list[0].Bytes > o.Limit || list[0].End != "exit 0" {
+		t.Fatalf("%+v", list)
+	}
+	parts := list[0].Parts
+	if _, got := content(t, o, 1); !strings.HasPrefix(got[0], `0s o "<0>`) || got[len(got)-1] != `0s m "continued in run.2.cast"` {
+		t.Errorf("first part: %.40q ... %q", got[0], got[len(got)-1])
+	}
+	_, last := content(t, o, parts[2])
+	if want := fmt.Sprintf("0s m %q", dropped(parts[1]-1)); last[0] != want || !strings.Contains(last[len(last)-2], "<299>") {
+		t.Errorf("last part begins %.90q", last[0])
+	}
+}
+
+// What cannot be written is counted, and said once writing works again.
+func TestK36DiskThatIsFull(t *testing.T) {
+	c := newClock()
+	o := options(t, c)
+	r := open(t, o)
+	must(t, r.Output(0, []byte("one")))
+	good := r.f
+	r.f, _ = os.Open(good.Name()) // takes no writes
+	if r.Output(0, []byte("two")) == nil || r.Output(0, []byte("three")) == nil {
+		t.Error("no error")
+	}
+	r.f.Close()
+	r.f = good
+	must(t, r.Output(0, []byte("four")), r.Close(""))
+	_, got := content(t, o, 1)
+	if want := []string{`0s o "one"`, `0s m "8 bytes could not be recorded"`, `0s o "four"`}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A job that plants something in the recording's place gets nothing written there.
+func TestK36PlantedFiles(t *testing.T) {
+	o := options(t, newClock())
+	must(t, os.Mkdir(o.Dir, 0o700))
+	elsewhere := filepath.Join(t.TempDir(), "x")
+	must(t, os.WriteFile(elsewhere, nil, 0o600), os.Symlink(elsewhere, filepath.Join(o.Dir, "run.cast")))
+	if _, err := Open(o); err == nil {
+		t.Error("a link was followed")
+	}
+	must(t, os.Chmod(o.Dir, 0o755))
+	if _, err := Open(o); err == nil {
+		t.Error("a folder that others may read was used")
+	}
+}
+
+func TestNamesOfParts(t *testing.T) {
+	for file, want := range map[string]string{
+		"a.cast": "a 1", "a.2.cast": "a 2", "a.10.cast": "a 10", "a.1.cast": "a.1 1", "a.02.cast": "a.02 1", "b.exec-x.3.cast": "b.exec-x 3",
+	} {
+		name, part, ok := splitName(file)
+		if got := fmt.Sprint(name, " ", part); !ok || got != want {
+			t.Errorf("%s: %s", file, got)
+		}
+		if file != partName(name, part) {
+			t.Errorf("%s becomes %s", file, partName(name, part))
+		}
+	}
+	for _, file := range []string{"decisions.jsonl", ".cast", "cast"} {
+		if _, _, ok := splitName(file); ok {
+			t.Errorf("%s is a recording", file)
+		}
+	}
+}
+
+func FuzzK36Text(f *testing.F) {
+	f.Add([]byte("secret-token-1\xf0\x9f\x98\x80"), 3, true)
+	f.Fuzz(func(t *testing.T, in []byte, n int, pipe bool) {
+		n = 1 + n&31
+		x := newText([]string{"secret-token-1"}, pipe)
+		var got string
+		for p := in; len(p) > 0; p = p[min(n, len(p)):] {
+			got += x.next(p[:min(n, len(p))])
+		}
+		got += x.end()
+		if !utf8.ValidString(got) || strings.Contains(got, "secret-token-1") {
+			t.Errorf("%q by %d: %q", in, n, got)
+		}
+		var back []Event
+		file := append(Header{Version: 2}.line(), Event{Kind: KindOutput, Data: got}.line()...)
+		if _, err := Read(bytes.NewReader(file), func(e Event) error { back = append(back, e); return nil }); err != nil || len(back) != 1 || back[0].Data != got {
+			t.Errorf("%q is read as %q, %v", got, back, err)
+		}
+	})
+}
+
+func FuzzK36Read(f *testing.F) {
+	f.Add([]byte("{\"version\":2}\n[1.0,\"o\",\"x\"]\n[2"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		_, end, err := read(bytes.NewReader(in), func(e Event) error {
+			if e.At < 0 {
+				t.Errorf("%v", e.At)
+			}
+			return nil
+		})
+		if err == nil && (end > int64(len(in)) || in[end-1] != '\n') {
+			t.Errorf("ends at %d", end)
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package cast
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
+)
+
+// Recording is one that lies in a folder.
+type Recording struct {
+	Name   string        `json:"name"`
+	Title  string        `json:"title,omitempty"`
+	Of     string        `json:"of"`
+	Start  time.Time     `json:"start"`
+	Length time.Duration `json:"-"`
+	Bytes  int64         `json:"bytes"`
+	// Parts are its files, by number; those that are missing were dropped.
+	Parts []int `json:"parts"`
+	// End says how it ended; "" while it has not, or when the recorder died.
+	End string `json:"end,omitempty"`
+}
+
+// List lists the recordings in a folder whose names begin with prefix, the
+// oldest first. A folder that is not there has none.
+func List(dir, prefix string) ([]Recording, error) {
+	root, err := taskpath.OpenRecords(dir, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	list, err := files(root)
+	if err != nil {
+		return nil, err
+	}
+	parts := map[string][]int{}
+	for _, f := range list {
+		if name, part, ok := splitName(f); ok && strings.HasPrefix(name, prefix) {
+			parts[name] = append(parts[name], part)
+		}
+	}
+	var out []Recording
+	for name, p := range parts {
+		slices.Sort(p)
+		r, err := look(root, name, p)
+		if err != nil && !errors.Is(err, ErrNoCast) {
+			return nil, fmt.Errorf("recording %s: %w", name, err)
+		}
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b Recording) int {
+		if c := a.Start.Compare(b.Start); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return out, nil
+}
+
+// look reads the first part's header and the last part.
+func look(root *os.Root, name string, parts []int) (Recording, error) {
+	out := Recording{Name: name, Parts: parts}
+	for i, part := range parts {
+		f, err := taskpath.OpenRecord(root, partName(name, part), os.O_RDONLY)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // dropped meanwhile
+		}
+		if err != nil {
+			return out, err
+		}
+		err = out.add(f, i == 0, i == len(parts)-1)
+		f.Close()
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func (r *Recording) add(f *os.File, first, last bool) error {
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	r.Bytes += fi.Size()
+	if !first && !last {
+		return nil
+	}
+	if !last { // its head is enough
+		h, err := Read(f, func(Event) error { return errStop })
+		if err != nil && !errors.Is(err, errStop) {
+			return err
+		}
+		r.Title, r.Of, r.Start = h.Title, h.Source.Of, h.began()
+		return nil
+	}
+	var at time.Duration
+	h, err := Read(f, func(e Event) error {
+		at, r.End = max(at, e.At), ""
+		if e.Kind == KindMarker && strings.HasPrefix(e.Data, Exit) {
+			r.End = e.Data
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if first {
+		r.Title, r.Of, r.Start = h.Title, h.Source.Of, h.began()
+	}
+	r.Length = h.began().Add(at).Sub(r.Start)
+	return nil
+}
+
+var errStop = errors.New("enough was read")
+
+// Exit begins the marker that says how what was recorded ended.
+const Exit = "exit "
+
+// OpenParts gives the files of a recording, in order, to use. Each begins with
+// a header.
+func OpenParts(dir, name string, use func(file string, r io.Reader) error) error {
+	root, err := taskpath.OpenRecords(dir, false)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	parts, err := partsOf(root, name)
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 {
+		return fmt.Errorf("there is no recording %q: %w", name, fs.ErrNotExist)
+	}
+	for _, part := range parts {
+		file := partName(name, part)
+		f, err := taskpath.OpenRecord(root, file, os.O_RDONLY)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // dropped meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		err = use(file, f)
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

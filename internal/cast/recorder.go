@@ -1,0 +1,211 @@
+package cast
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
+)
+
+// Options is what a recording is made with.
+type Options struct {
+	Dir   string `json:"dir"`  // the folder for people's files
+	Name  string `json:"name"` // in the folder, without ".cast"
+	Title string `json:"title,omitempty"`
+	Of    string `json:"of"` // OfMain or OfExec
+	// Terminal and its first size; 0 is 80 columns and 24 lines.
+	Terminal bool `json:"terminal,omitempty"`
+	Width    int  `json:"width,omitempty"`
+	Height   int  `json:"height,omitempty"`
+	// Limit bounds all files together, in bytes; 0 is DefaultLimit.
+	Limit int64 `json:"limit,omitempty"`
+	// Secrets are values to hide.
+	Secrets []string `json:"secrets,omitempty"`
+
+	now func() time.Time
+}
+
+const (
+	// DefaultLimit bounds a recording's files.
+	DefaultLimit = 64 << 20
+	// LeastLimit is what a bound must be at least, for a part to hold an event.
+	LeastLimit = 1 << 20
+	// kept parts: the first, the latest and the one before it.
+	keptParts = 3
+	// streams of a process without a terminal.
+	streams = 2
+)
+
+// Recorder makes one recording. Its methods may be called concurrently, and do
+// nothing on nil. An error of theirs says that something was not recorded; they
+// may be called again.
+type Recorder struct {
+	opts Options
+
+	mu     sync.Mutex
+	dir    *os.Root
+	f      *os.File
+	part   int
+	size   int64 // of f, whole lines
+	start  time.Time
+	last   time.Duration // of the latest event of the part
+	text   [streams]*text
+	width  int
+	height int
+	missed int64 // bytes that could not be written
+	closed bool
+}
+
+// Open begins a recording, or goes on with one that was interrupted, which the
+// recording then says.
+func Open(o Options) (*Recorder, error) {
+	if o.now == nil {
+		o.now = time.Now
+	}
+	if o.Limit == 0 {
+		o.Limit = DefaultLimit
+	}
+	if o.Width == 0 || o.Height == 0 {
+		o.Width, o.Height = 80, 24
+	}
+	dir, err := taskpath.OpenRecords(o.Dir, true)
+	if err != nil {
+		return nil, fmt.Errorf("recording: %w", err)
+	}
+	r := &Recorder{opts: o, dir: dir, width: o.Width, height: o.Height}
+	for i := range r.text {
+		r.text[i] = newText(o.Secrets, !o.Terminal)
+	}
+	if err := r.begin(); err != nil {
+		r.closeFiles()
+		return nil, fmt.Errorf("recording: %w", err)
+	}
+	return r, nil
+}
+
+// begin opens the part to write to.
+func (r *Recorder) begin() error {
+	parts, err := partsOf(r.dir, r.opts.Name)
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 {
+		return r.openPart(1)
+	}
+	whole, err := r.reopen(parts[len(parts)-1])
+	if err != nil || !whole {
+		return err
+	}
+	return r.add(KindMarker, "the recorder was interrupted here")
+}
+
+// Output records what one of the two streams brought; 0 is standard output,
+// and a terminal's only one.
+func (r *Recorder) Output(stream int, b []byte) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	return r.output(r.text[stream].next(b))
+}
+
+func (r *Recorder) output(s string) error {
+	if s == "" {
+		return nil
+	}
+	if r.missed > 0 {
+		if err := r.add(KindMarker, fmt.Sprintf("%d bytes could not be recorded", r.missed)); err != nil {
+			r.missed += int64(len(s))
+			return err
+		}
+		r.missed = 0
+	}
+	if err := r.add(KindOutput, s); err != nil {
+		r.missed += int64(len(s))
+		return err
+	}
+	return nil
+}
+
+// Resize records a new size of the terminal.
+func (r *Recorder) Resize(width, height int) error {
+	if r == nil || width <= 0 || height <= 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || width == r.width && height == r.height {
+		return nil
+	}
+	r.width, r.height = width, height
+	return r.add(KindResize, size(width, height))
+}
+
+// Mark records something to be known at this place, such as a loss.
+func (r *Recorder) Mark(what string) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	return errors.Join(r.rest(), r.add(KindMarker, what))
+}
+
+// rest writes what the streams hold back.
+func (r *Recorder) rest() error {
+	var errs []error
+	for _, t := range r.text {
+		errs = append(errs, r.output(t.end()))
+	}
+	return errors.Join(errs...)
+}
+
+// Close ends the recording; how says how what was recorded ended, "" that it
+// is not known here.
+func (r *Recorder) Close(how string) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	err := r.rest()
+	if how != "" {
+		err = errors.Join(err, r.add(KindMarker, how))
+	}
+	return errors.Join(err, r.closeFiles())
+}
+
+// add writes an event, in a new part when the current one is full.
+func (r *Recorder) add(kind, data string) error {
+	line := Event{At: r.elapsed(), Kind: kind, Data: data}.line()
+	if r.size+int64(len(line)) > r.opts.Limit/keptParts {
+		if err := r.turn(); err != nil {
+			return fmt.Errorf("recording: %w", err)
+		}
+		line = Event{At: r.elapsed(), Kind: kind, Data: data}.line()
+	}
+	if err := r.write(line); err != nil {
+		return fmt.Errorf("recording: %w", err)
+	}
+	return nil
+}
+
+// elapsed never goes back, whatever the clock does.
+func (r *Recorder) elapsed() time.Duration {
+	r.last = max(r.last, r.opts.now().Sub(r.start))
+	return r.last
+}
