@@ -25,6 +25,7 @@ type ask struct {
 	WorkDir    string
 	Hostname   string
 	TTY, Stdin bool
+	Record     bool
 
 	Class types.ConfinementClass // "" when none was named
 
@@ -90,6 +91,7 @@ func readAsk(c TaskConfig, h HostConfig, f *faults) ask {
 	a.readFiles(c, h, f)
 	a.readSession(c, h.Sessions, f)
 	a.readLimits(c, h, f)
+	a.readRecord(c.Record, h.Record, f)
 	a.readLabels(c, f)
 	a.readPorts(c, f)
 	declinedFaults(f, c.Declined)

@@ -89,6 +89,12 @@ type Outputs interface {
 	// Resume takes the output up again where it had got to; alive says whether
 	// there is more to come.
 	Resume(ctx context.Context, t keeper.Task, ref string, alive bool, from runner.OutputReader) (keeper.Resumed, error)
+	// Status says where the output stands.
+	Status(ctx context.Context, id string) (keeper.Status, error)
+	// HideRecorded hides secrets in the output's recording from now on.
+	HideRecorded(ctx context.Context, id string, secrets ...string) error
+	// EndRecording ends the output's recording with how the task ended.
+	EndRecording(ctx context.Context, t keeper.Task, how string) (keeper.Status, error)
 	// Finish lets the rest flow out for at most flush and lets go of the log
 	// files; a task that is not known is nil.
 	Finish(ctx context.Context, t keeper.Task, flush time.Duration) error

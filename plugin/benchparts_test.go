@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
@@ -102,26 +103,33 @@ type fakeOutput struct {
 	mu   sync.Mutex
 	text [3]strings.Builder // by stream number
 	conn net.Conn
-	done chan struct{}
-	died chan struct{} // closed when what carries it has died
+	// rec is the output's recording, and unrecorded why there is none.
+	rec        *cast.Recorder
+	unrecorded error
+	done       chan struct{}
+	died       chan struct{} // closed when what carries it has died
 }
 
 func newFakeOutputs() *fakeOutputs { return &fakeOutputs{runs: map[string]*fakeOutput{}} }
 
-func (o *fakeOutputs) Sink(t keeper.Task) runner.OutputSink { return fakeSink{o, t.ID} }
+func (o *fakeOutputs) Sink(t keeper.Task) runner.OutputSink { return fakeSink{o, t} }
 
 type fakeSink struct {
 	to *fakeOutputs
-	id string
+	of keeper.Task
 }
 
 func (s fakeSink) Follow(_ context.Context, _ string, out runner.OutputStream) error {
-	s.to.follow(s.id, out)
+	s.to.follow(s.of, out)
 	return nil
 }
 
-func (o *fakeOutputs) follow(id string, s runner.OutputStream) {
+func (o *fakeOutputs) follow(t keeper.Task, s runner.OutputStream) {
+	id := t.ID
 	out := &fakeOutput{conn: s.Conn, done: make(chan struct{}), died: make(chan struct{})}
+	if t.Record != nil {
+		out.rec, out.unrecorded = cast.Open(*t.Record)
+	}
 	o.mu.Lock()
 	if before := o.runs[id]; before != nil {
 		before.mu.Lock()
@@ -155,6 +163,7 @@ func (o *fakeOutput) copy(from io.Reader, framed bool) {
 		}
 		o.mu.Lock()
 		o.text[stream].Write(buf)
+		o.rec.Output(int(stream)-1, buf)
 		o.mu.Unlock()
 	}
 }
@@ -244,9 +253,37 @@ func (o *fakeOutputs) Resume(ctx context.Context, t keeper.Task, ref string, ali
 		return keeper.Resumed{}, err
 	}
 	o.mu.Unlock()
-	o.follow(t.ID, s)
+	o.follow(t, s)
 	o.mu.Lock()
 	return keeper.Resumed{Lost: o.lost}, nil
+}
+
+func (o *fakeOutputs) Status(_ context.Context, id string) (keeper.Status, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	st := keeper.Status{State: keeper.Following}
+	if out := o.runs[id]; out != nil && out.unrecorded != nil {
+		st.Unrecorded = out.unrecorded.Error()
+	}
+	return st, nil
+}
+
+func (o *fakeOutputs) HideRecorded(_ context.Context, id string, secrets ...string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if out := o.runs[id]; out != nil {
+		out.rec.Hide(secrets...)
+	}
+	return nil
+}
+
+func (o *fakeOutputs) EndRecording(_ context.Context, t keeper.Task, how string) (keeper.Status, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if out := o.runs[t.ID]; out != nil {
+		return keeper.Status{}, out.rec.Close(how)
+	}
+	return keeper.Status{}, nil
 }
 
 func (o *fakeOutputs) resumed() int {

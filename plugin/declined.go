@@ -13,9 +13,6 @@ type refusal struct{ reason, instead string }
 // drivers use. An option that asks for nothing (false, "", an empty list) is
 // not refused.
 var declined = map[string]refusal{
-	// Ours.
-	"record": {"this version makes no recordings", "remove the line"},
-
 	// Ways round the sidecar.
 	"network_aliases":        {"the sandbox has a network of its own, without neighbours", "remove the line"},
 	"port_map":               {"where the task listens is written on the group's port", `write ports = ["db"] here and port "db" { to = 6379 } in the group's network block`},

@@ -371,7 +371,10 @@ func TestD8Verbs(t *testing.T) {
 		{"snapshot Up/Down", 2, nil, "snapshot NAME"},
 		{"snapshot mine", 0, []string{"wardyn-snap/default/mine"}, ""},
 		{"resume", 0, []string{"running"}, ""},
-		{"recording", 1, nil, "no recordings"},
+		{"recording", 0, []string{"nothing is recorded"}, ""},
+		{"recording list -json", 0, []string{"[]"}, ""},
+		{"recording cat", 1, nil, "no recording main"},
+		{"recording drop x", 2, nil, "want list, cat"},
 	} {
 		out, errs, code := b.ask(tc.ID, strings.Fields(c.words)...)
 		if code != c.code || !strings.Contains(errs, c.stderr) || c.stderr == "" && errs != "" {

@@ -58,6 +58,7 @@ func (p *Plugin) ExecTaskStreaming(stream driverpb.Driver_ExecTaskStreamingServe
 		return callError(fmt.Errorf("exec in task %q: %w", t.config.GetName(), err))
 	}
 	defer session.Close()
+	defer p.recordExec(t, spec, session)()
 	// Whoever leaves ends the process, also while it is not being read.
 	defer context.AfterFunc(ctx, func() { session.Close() })()
 	go feed(held, in, session, cancel)

@@ -51,6 +51,7 @@ type task struct {
 	// credentials are what the task's sidecar may ask for.
 	credentials []control.Credential
 	ports       *ports.Set
+	execs       recorders // of commands in the task that run now
 	// setup is what runs before the task has a sandbox; nil when nothing does.
 	setup *setupState
 	// carried is closed when all of the task's output has been delivered.

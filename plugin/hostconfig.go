@@ -48,6 +48,7 @@ type HostConfig struct {
 	Volumes         VolumeRules
 	Limits          LimitRules
 	Disk            DiskRules
+	Record          RecordRules
 	Setups          SetupRules
 	Sessions        SessionRules
 	Slots           int // 0 is the size of the subnet pool
@@ -126,6 +127,7 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 	h.Limits = limitRules(f, c.LimitHostConfig)
 	h.Disk = diskRules(f, c.DiskHostConfig)
 	h.Sessions = sessionRules(c.Sessions)
+	h.Record = recordRules(f, c.RecordHostConfig)
 	sortFaults(f)
 	return h, f
 }

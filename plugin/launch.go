@@ -62,6 +62,7 @@ func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig
 // ports, its staged mounts, its control socket and a place for its output.
 func (p *Plugin) prepare(b *Backend, t *task, pl *plan, undo *undoStack) (err error) {
 	p.listen(t)
+	p.record(b, t)
 	if err := checkSecrets(t.credentials); err != nil {
 		return err
 	}
@@ -100,6 +101,7 @@ func (p *Plugin) watchNew(b *Backend, t *task, pl plan) {
 	go p.watch(b, t)
 	go p.keepSidecar(b, t)
 	go p.keepDisk(b, t, diskEvery)
+	go p.keepRecording(b, t)
 	p.taskLog(t).Info("task started", "class", t.state.Class, "image", t.state.Image)
 	p.events.emit(t.config, fmt.Sprintf("Sandbox %s started under %s", t.state.Ref, t.state.Class),
 		"sandbox", t.state.Ref, "class", string(t.state.Class))
@@ -118,7 +120,7 @@ func stateOf(pl plan, ref string) state {
 		Class: pl.Spec.Sandbox.ConfinementClass, Image: pl.Spec.Image, TTY: pl.Spec.Sandbox.Task.TTY,
 		Started: time.Now().UTC(), Allow: policy.AllowedDomains, Deny: policy.DeniedDomains,
 		Methods: policy.AllowedMethods, AllowAll: policy.AllowAllEgress, FirstUse: string(policy.FirstUseApproval),
-		Sources: pl.Sources, Ports: pl.Ports, Learn: pl.Learn,
+		Sources: pl.Sources, Ports: pl.Ports, Learn: pl.Learn, Record: pl.Record,
 	}
 }
 

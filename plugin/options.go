@@ -34,6 +34,7 @@ type Config struct {
 	LimitHostConfig    `codec:",squash"`
 	DiskHostConfig     `codec:",squash"`
 	SessionHostConfig  `codec:",squash"`
+	RecordHostConfig   `codec:",squash"`
 }
 
 // ConfinementConfig is the plugin's confinement block.
@@ -79,48 +80,50 @@ func configSpec() *hclspec.Spec {
 	addLimitHost(s)
 	addDiskHost(s)
 	addSessionHost(s)
+	addRecordHost(s)
 	return hclspec.Object(s)
 }
 
 // TaskConfig is a task's config as its author wrote it. Options of type any
 // are written in several ways; see spelling.go.
 type TaskConfig struct {
-	Image           string                  `codec:"image"`
-	Command         string                  `codec:"command"`
-	Args            []string                `codec:"args"`
-	Entrypoint      any                     `codec:"entrypoint"`
-	WorkDir         string                  `codec:"work_dir"`
-	Hostname        string                  `codec:"hostname"`
-	Idle            bool                    `codec:"idle"`
-	TTY             bool                    `codec:"tty"`
-	Interactive     bool                    `codec:"interactive"`
-	Init            any                     `codec:"init"`
-	Confinement     string                  `codec:"confinement"`
-	Runtime         string                  `codec:"runtime"`
-	Egress          *EgressConfig           `codec:"egress"`
-	Labels          any                     `codec:"labels"`
-	Volumes         []string                `codec:"volumes"`
-	MountSecrets    bool                    `codec:"mount_secrets"`
-	ExposeTokens    bool                    `codec:"expose_tokens"`
-	ReadonlyRootfs  bool                    `codec:"readonly_rootfs"`
-	PidsLimit       int64                   `codec:"pids_limit"`
-	ShmSize         string                  `codec:"shm_size"`
-	CPUHardLimit    bool                    `codec:"cpu_hard_limit"`
-	CapAdd          []string                `codec:"cap_add"`
-	CapDrop         []string                `codec:"cap_drop"`
-	Ulimit          any                     `codec:"ulimit"`
-	Sysctl          any                     `codec:"sysctl"`
-	DNSServers      any                     `codec:"dns_servers"`
-	DNSSearch       any                     `codec:"dns_search_domains"`
-	DNSOptions      any                     `codec:"dns_options"`
-	Inject          map[string]InjectConfig `codec:"inject"`
-	Git             map[string]GitConfig    `codec:"git"`
-	Ports           any                     `codec:"ports"`
-	ImageTaskConfig `codec:",squash"`
-	MountTaskConfig `codec:",squash"`
-	SessionConfig   `codec:",squash"`
-	SetupTaskConfig `codec:",squash"`
-	LimitTaskConfig `codec:",squash"`
+	Image            string                  `codec:"image"`
+	Command          string                  `codec:"command"`
+	Args             []string                `codec:"args"`
+	Entrypoint       any                     `codec:"entrypoint"`
+	WorkDir          string                  `codec:"work_dir"`
+	Hostname         string                  `codec:"hostname"`
+	Idle             bool                    `codec:"idle"`
+	TTY              bool                    `codec:"tty"`
+	Interactive      bool                    `codec:"interactive"`
+	Init             any                     `codec:"init"`
+	Confinement      string                  `codec:"confinement"`
+	Runtime          string                  `codec:"runtime"`
+	Egress           *EgressConfig           `codec:"egress"`
+	Labels           any                     `codec:"labels"`
+	Volumes          []string                `codec:"volumes"`
+	MountSecrets     bool                    `codec:"mount_secrets"`
+	ExposeTokens     bool                    `codec:"expose_tokens"`
+	ReadonlyRootfs   bool                    `codec:"readonly_rootfs"`
+	PidsLimit        int64                   `codec:"pids_limit"`
+	ShmSize          string                  `codec:"shm_size"`
+	CPUHardLimit     bool                    `codec:"cpu_hard_limit"`
+	CapAdd           []string                `codec:"cap_add"`
+	CapDrop          []string                `codec:"cap_drop"`
+	Ulimit           any                     `codec:"ulimit"`
+	Sysctl           any                     `codec:"sysctl"`
+	DNSServers       any                     `codec:"dns_servers"`
+	DNSSearch        any                     `codec:"dns_search_domains"`
+	DNSOptions       any                     `codec:"dns_options"`
+	Inject           map[string]InjectConfig `codec:"inject"`
+	Git              map[string]GitConfig    `codec:"git"`
+	Ports            any                     `codec:"ports"`
+	ImageTaskConfig  `codec:",squash"`
+	MountTaskConfig  `codec:",squash"`
+	SessionConfig    `codec:",squash"`
+	SetupTaskConfig  `codec:",squash"`
+	LimitTaskConfig  `codec:",squash"`
+	RecordTaskConfig `codec:",squash"`
 	// Declined holds every other option of the schema; see declined.go.
 	Declined map[string]any `codec:",remain"`
 }
@@ -169,6 +172,7 @@ func taskSpec() *hclspec.Spec {
 	sessionSpec(s)
 	setupSpec(s)
 	addLimitTask(s)
+	addRecordTask(s)
 	for name := range declined {
 		s[name] = hclspec.Attr(name, hclspec.Any)
 	}

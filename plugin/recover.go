@@ -12,6 +12,7 @@ import (
 func (p *Plugin) adopt(b *Backend, tc *driverpb.TaskConfig, s state) {
 	t := newTask(p.life, b, tc, s)
 	p.listen(t)
+	p.record(b, t)
 	p.tasks.put(t)
 	go func() {
 		p.serveAgain(b, t)
@@ -22,6 +23,7 @@ func (p *Plugin) adopt(b *Backend, tc *driverpb.TaskConfig, s state) {
 	}()
 	go p.watch(b, t)
 	go p.keepDisk(b, t, diskEvery)
+	go p.keepRecording(b, t)
 }
 
 // serveAgain gives a recovered task's sidecar its control plane back.

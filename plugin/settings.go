@@ -100,6 +100,12 @@ func (s *settingList) sandbox(j judged, pl plan, h HostConfig) {
 	s.asked("hostname", p.Hostname, "agent")
 	s.asked("tty", on(p.TTY), "false")
 	s.asked("interactive", on(p.Stdin), "false")
+	switch {
+	case h.Record.Always:
+		s.add("record", "true", ByOperator, "plugin option record")
+	default:
+		s.asked("record", on(j.ask.Record), "false")
+	}
 	s.asked("readonly_rootfs", on(p.ReadonlyRootfs), "false")
 	s.asked("capabilities", strings.Join(p.CapAdd, ", "), "none")
 	for _, k := range slices.Sorted(maps.Keys(p.Sysctls)) {

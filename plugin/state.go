@@ -27,6 +27,7 @@ type state struct {
 	Class   types.ConfinementClass `json:"class"`
 	Image   string                 `json:"image"`
 	TTY     bool                   `json:"tty,omitempty"`
+	Record  bool                   `json:"record,omitempty"`
 	DiskMiB int64                  `json:"disk_mib,omitempty"`
 	Started time.Time              `json:"started"`
 	// Stages run before the command, by name.

@@ -52,6 +52,7 @@ type plan struct {
 	// Sources say where the secrets are that its sidecar may ask for.
 	Sources []source
 	Learn   bool
+	Record  bool
 	// Ports are to be opened before that, too.
 	Ports []ports.Port
 	// Load is an archive to load the image from; nil pulls it.
@@ -158,6 +159,7 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 		Stage:   stage,
 		Sources: sources,
 		Learn:   a.Learn,
+		Record:  a.Record,
 		Ports:   g.Ports,
 		Load:    a.Pull.Load,
 		Notes:   a.Notes,

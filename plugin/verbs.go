@@ -43,11 +43,6 @@ type verbCall struct {
 	out    io.Writer
 }
 
-// later are verbs that this version does not have, with the reason.
-var later = map[string]string{
-	"recording": "this version makes no recordings",
-}
-
 func verbs() []verb {
 	return []verb{
 		{"status", "", "what the sandbox is, its class and its policy", showStatus},
@@ -61,6 +56,7 @@ func verbs() []verb {
 		{"suspend", "", "freeze every process of the sandbox", suspend},
 		{"resume", "", "let them go on", resume},
 		{"snapshot", "NAME", "make an image of the sandbox's files, for jobs to name", snapshot},
+		{"recording", "[list | cat | export]", "what was recorded; cat and export take NAME and -part N, list -all earlier runs", recordings},
 		{"help", "", "this text", showHelp},
 	}
 }
@@ -100,7 +96,7 @@ type useError struct{ text string }
 func (e *useError) Error() string { return e.text }
 
 // valueFlags are those that take any text.
-var valueFlags = []string{"for", "scope", "note"}
+var valueFlags = []string{"for", "scope", "note", "part"}
 
 // parse reads a verb, its flags and its arguments, in any order.
 func (c *verbCall) parse(argv []string) (verb, error) {
@@ -137,9 +133,6 @@ func (c *verbCall) parse(argv []string) (verb, error) {
 		if v.name == name {
 			return v, nil
 		}
-	}
-	if why, ok := later[name]; ok {
-		return verb{}, fmt.Errorf("%s is not to be had: %s", name, why)
 	}
 	return verb{}, &useError{fmt.Sprintf("no verb %q; see wardyn help", safeText(name))}
 }

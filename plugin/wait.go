@@ -56,6 +56,7 @@ func (p *Plugin) watch(b *Backend, t *task) {
 	}
 	t.denials.summarise()
 	p.tellStage(t, o.Code)
+	p.endRecording(b, t, o.outcome)
 	t.end(t.judged(o.outcome))
 	if o.childOOM {
 		p.events.emit(t.config, "A process of the task was killed for memory; the task went on")

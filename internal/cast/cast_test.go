@@ -272,3 +272,22 @@ func FuzzK36Read(f *testing.F) {
 		}
 	})
 }
+
+func TestPlain(t *testing.T) {
+	file := Header{Version: 2}.line()
+	for _, e := range []Event{
+		{Kind: KindOutput, Data: "a\x1b[1;31mred\x1b[0m\x1b]0;title\x07\x1bPx\x1b\\b\x1b(Bc\u009b2Jd\u202e\r\n"},
+		{Kind: KindOutput, Data: "cut \x1b["}, {Kind: KindOutput, Data: "31mhere"},
+		{Kind: KindResize, Data: "1x1"}, {Kind: KindMarker, Data: "exit 0"},
+	} {
+		file = append(file, e.line()...)
+	}
+	var out strings.Builder
+	must(t, Plain(&out, bytes.NewReader(file)))
+	if want := "aredbcd\ncut here\n[exit 0]\n"; out.String() != want {
+		t.Errorf("%q", out.String())
+	}
+	if err := Plain(&out, strings.NewReader("nothing of the kind\n")); !errors.Is(err, ErrNoCast) {
+		t.Errorf("%v", err)
+	}
+}

@@ -128,7 +128,7 @@ const Exit = "exit "
 
 // OpenParts gives the files of a recording, in order, to use. Each begins with
 // a header.
-func OpenParts(dir, name string, use func(file string, r io.Reader) error) error {
+func OpenParts(dir, name string, use func(part int, r io.Reader) error) error {
 	root, err := taskpath.OpenRecords(dir, false)
 	if err != nil {
 		return err
@@ -142,19 +142,48 @@ func OpenParts(dir, name string, use func(file string, r io.Reader) error) error
 		return fmt.Errorf("there is no recording %q: %w", name, fs.ErrNotExist)
 	}
 	for _, part := range parts {
-		file := partName(name, part)
-		f, err := taskpath.OpenRecord(root, file, os.O_RDONLY)
+		f, err := taskpath.OpenRecord(root, partName(name, part), os.O_RDONLY)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // dropped meanwhile
 		}
 		if err != nil {
 			return err
 		}
-		err = use(file, f)
+		err = use(part, f)
 		f.Close()
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Size is how much the recordings whose names begin with prefix take, in bytes.
+func Size(dir, prefix string) (sum int64, err error) {
+	root, err := taskpath.OpenRecords(dir, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer root.Close()
+	list, err := files(root)
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range list {
+		if name, _, ok := splitName(f); !ok || !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		fi, err := root.Lstat(f)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // dropped meanwhile
+		}
+		if err != nil {
+			return 0, err
+		}
+		sum += fi.Size()
+	}
+	return sum, nil
 }

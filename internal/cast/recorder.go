@@ -75,6 +75,8 @@ func Open(o Options) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("recording: %w", err)
 	}
+	title := newText(o.Secrets, false)
+	o.Title = title.next([]byte(o.Title)) + title.end()
 	r := &Recorder{opts: o, dir: dir, width: o.Width, height: o.Height}
 	for i := range r.text {
 		r.text[i] = newText(o.Secrets, !o.Terminal)
@@ -159,6 +161,18 @@ func (r *Recorder) Mark(what string) error {
 		return nil
 	}
 	return errors.Join(r.rest(), r.add(KindMarker, what))
+}
+
+// Hide hides more secrets from now on.
+func (r *Recorder) Hide(secrets ...string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.text {
+		t.secrets.Hide(secrets...)
+	}
 }
 
 // rest writes what the streams hold back.

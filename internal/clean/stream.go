@@ -17,6 +17,12 @@ type Stream struct {
 // terminal's line ends.
 func NewStream(secrets []string) *Stream {
 	s := &Stream{}
+	s.Hide(secrets...)
+	return s
+}
+
+// Hide hides more values from now on.
+func (s *Stream) Hide(secrets ...string) {
 	for _, v := range secrets {
 		if len(v) < Shortest {
 			continue
@@ -30,7 +36,6 @@ func NewStream(secrets []string) *Stream {
 	for _, v := range s.values {
 		s.begins[v[0]] = true
 	}
-	return s
 }
 
 // Next is what can be shown after b has come: all but the beginning of a

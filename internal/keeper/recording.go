@@ -31,6 +31,15 @@ func (t *task) recorded(err error) {
 	}
 }
 
+// HideRecorded hides secrets in a task's recording from now on.
+func (c *Client) HideRecorded(ctx context.Context, id string, secrets ...string) error {
+	_, err := c.keeper().ask(ctx, false, request{Op: "hide", ID: id, Secrets: secrets})
+	if errors.Is(err, ErrGone) {
+		return nil // whoever takes the task up again is given all of them
+	}
+	return err
+}
+
 // EndRecording ends the recording of a task whose output has ended, with how
 // the task ended. When the keeper is gone it is ended here.
 func (c *Client) EndRecording(ctx context.Context, t Task, how string) (Status, error) {

@@ -71,6 +71,8 @@ func (s *server) do(ctx context.Context, r request, files []*os.File) (response,
 	case "status":
 	case "wait":
 		t.wait(ctx)
+	case "hide":
+		t.rec.Hide(r.Secrets...)
 	case "recorded":
 		t.recorded(t.rec.Close(r.Ended))
 	case "finish":

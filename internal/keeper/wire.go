@@ -17,7 +17,7 @@ import (
 
 // request is what a client asks for.
 type request struct {
-	Op string `json:"op"` // keeper: follow, status, wait, recorded, finish; holder: hold, release, watch; both: list, quit
+	Op string `json:"op"` // keeper: follow, status, wait, hide, recorded, finish; holder: hold, release, watch; both: list, quit
 	ID string `json:"id,omitempty"`
 
 	// For follow and, the first two, for hold. The descriptors are, in this order: the attach connection
@@ -35,6 +35,9 @@ type request struct {
 
 	// For follow: the recording to make beside it. nil is none.
 	Record *cast.Options `json:"record,omitempty"`
+
+	// For hide: secrets that the recording is not to show.
+	Secrets []string `json:"secrets,omitempty"`
 
 	// For recorded: how what was recorded ended.
 	Ended string `json:"ended,omitempty"`

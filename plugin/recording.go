@@ -1,0 +1,202 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
+	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+const (
+	// maxHidden bounds the secrets that are handed to the keeper, in bytes: they
+	// travel in one message.
+	maxHidden = 48 << 10
+	// recordingEvery is how often a recording is asked about.
+	recordingEvery = 30 * time.Second
+	// execRecordings bounds what the recordings of a run's commands take
+	// together, in recordings of full size.
+	execRecordings = 4
+)
+
+// record has the task's output recorded, if it is to be.
+func (p *Plugin) record(b *Backend, t *task) {
+	secrets := t.control().SecretValues()
+	hideWhenRead(b, t)
+	if !t.state.Record {
+		return
+	}
+	host, _ := p.options()
+	if n := len(strings.Join(secrets, "")); n > maxHidden {
+		p.unrecorded(t, fmt.Sprintf("its secrets have %d bytes, and %d can be hidden in a recording", n, maxHidden))
+		return
+	}
+	t.output.Record = &cast.Options{
+		Dir: t.records, Name: t.state.Run.String(), Title: recordingTitle(t, ""), Of: cast.OfMain,
+		Terminal: t.state.TTY, Limit: host.Record.Limit, Secrets: secrets,
+	}
+}
+
+// hideWhenRead keeps secrets that change while the task runs out of recordings
+// that are being made: a value is hidden before anybody is given it.
+func hideWhenRead(b *Backend, t *task) {
+	for i, c := range t.credentials {
+		t.credentials[i].Read = func() (string, error) {
+			v, err := c.Read()
+			if err != nil {
+				return v, err
+			}
+			secret := strings.TrimSpace(v)
+			t.execs.hide(secret)
+			if t.output.Record == nil {
+				return v, nil
+			}
+			ctx, cancel := context.WithTimeout(t.ctx, recoverTimeout)
+			defer cancel()
+			if err := b.Outputs.HideRecorded(ctx, t.output.ID, secret); err != nil {
+				return "", fmt.Errorf("hide it in the task's recording: %w", err)
+			}
+			return v, nil
+		}
+	}
+}
+
+// outputNow is the task's output with what its recording is not to show now.
+func (t *task) outputNow() keeper.Task {
+	out := t.output
+	if out.Record != nil {
+		rec := *out.Record
+		rec.Secrets = slices.Concat(rec.Secrets, t.control().SecretValues())
+		slices.Sort(rec.Secrets)
+		rec.Secrets = slices.Compact(rec.Secrets)
+		out.Record = &rec
+	}
+	return out
+}
+
+// recordingTitle says of what a recording is.
+func recordingTitle(t *task, command string) string {
+	alloc := t.config.GetAllocId()
+	title := fmt.Sprintf("%s/%s %s", t.config.GetJobId(), t.config.GetName(), alloc[:min(8, len(alloc))])
+	if command != "" {
+		title += ": " + command
+	}
+	return title
+}
+
+// unrecorded tells that something of a task is not recorded. The task goes on.
+func (p *Plugin) unrecorded(t *task, why string) {
+	p.taskLog(t).Warn("not everything is recorded", "reason", why)
+	p.events.emit(t.config, "Not everything is recorded: "+safeText(why))
+}
+
+// keepRecording tells, once, when a task's output is not recorded as it should be.
+func (p *Plugin) keepRecording(b *Backend, t *task) {
+	if t.output.Record == nil {
+		return
+	}
+	every := time.NewTicker(recordingEvery)
+	defer every.Stop()
+	for {
+		ctx, cancel := context.WithTimeout(t.ctx, askTimeout)
+		st, err := b.Outputs.Status(ctx, t.output.ID)
+		cancel()
+		if err == nil && st.Unrecorded != "" {
+			p.unrecorded(t, st.Unrecorded)
+			return
+		}
+		select {
+		case <-every.C:
+		case <-t.done:
+			return
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}
+
+// endRecording adds to the task's recording how the task ended.
+func (p *Plugin) endRecording(b *Backend, t *task, o outcome) {
+	if t.output.Record == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, askTimeout)
+	defer cancel()
+	if _, err := b.Outputs.EndRecording(ctx, t.output, exitMarker(o)); err != nil && t.ctx.Err() == nil {
+		p.unrecorded(t, "the recording's end: "+err.Error())
+	}
+}
+
+// exitMarker is an outcome as a recording ends with it.
+func exitMarker(o outcome) string {
+	m := fmt.Sprintf("%s%d", cast.Exit, o.Code)
+	if o.Signal != 0 {
+		m += fmt.Sprintf(", signal %d", o.Signal)
+	}
+	if o.OOMKilled {
+		m += ", out of memory"
+	}
+	if o.Err != "" {
+		m += ": " + o.Err
+	}
+	return m
+}
+
+// wantsExec reports whether a command in a task is to be recorded.
+func (r RecordRules) wantsExec(recorded, terminal bool) bool {
+	switch r.Exec {
+	case execOff:
+		return false
+	case execTerminal:
+		return terminal
+	case execAll:
+		return true
+	}
+	return recorded && terminal
+}
+
+// recordExec has a command's session recorded, if it is to be; end ends the
+// recording when nobody waits for the command any more.
+func (p *Plugin) recordExec(t *task, spec runner.ExecSpec, s *runner.ExecSession) (end func()) {
+	host, _ := p.options()
+	if !host.Record.wantsExec(t.state.Record, spec.TTY) {
+		return func() {}
+	}
+	rec, err := openExecRecording(t, spec, host.Record.Limit, t.control().SecretValues())
+	if err != nil {
+		p.unrecorded(t, "a command in the task: "+err.Error())
+		return func() {}
+	}
+	x := &execRecording{rec: rec, tell: func(err error) { p.unrecorded(t, "a command in the task: "+err.Error()) }}
+	x.tap(s)
+	t.execs.add(rec)
+	return func() {
+		t.execs.remove(rec)
+		x.note(rec.Close(cast.Exit + "unknown: whoever ran it has left"))
+	}
+}
+
+func openExecRecording(t *task, spec runner.ExecSpec, limit int64, secrets []string) (*cast.Recorder, error) {
+	name := t.state.Run.String() + ".exec-"
+	taken, err := cast.Size(t.records, name)
+	if err != nil {
+		return nil, err
+	}
+	if room := execRecordings*limit - taken; room < limit {
+		limit = max(room, 0)
+	}
+	if limit < cast.LeastLimit {
+		return nil, fmt.Errorf("the recordings of this run's commands take %d MiB already", taken>>20)
+	}
+	name += time.Now().UTC().Format("20060102T150405Z-") + uuid.NewString()[:8]
+	return cast.Open(cast.Options{
+		Dir: t.records, Name: name, Title: recordingTitle(t, strings.Join(spec.Argv, " ")), Of: cast.OfExec,
+		Terminal: spec.TTY, Width: int(spec.Cols), Height: int(spec.Rows), Limit: limit, Secrets: secrets,
+	})
+}

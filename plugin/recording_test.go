@@ -1,0 +1,136 @@
+package plugin
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+)
+
+// recorded is a task's config with record = true.
+func recordedArgs(argv ...string) map[string]any {
+	c := args(argv...)
+	c["record"] = true
+	return c
+}
+
+// casts are the recordings of a task.
+func casts(t *testing.T, tc host.TaskConfig) []cast.Recording {
+	t.Helper()
+	list, err := cast.List(filepath.Join(tc.AllocDir, tc.Name, "wardyn"), RunID(TaskID(tc.ID)).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// K36: the main process and a terminal in the task are recorded outside of the
+// sandbox, with sizes, ends and without secrets, and people can read that.
+func TestK36Recordings(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	c := recordedArgs("sh", "-c", "echo main says planted-secret-1; read x; exit 3")
+	c["egress"] = []any{map[string]any{"allow": []any{"api.example"}}}
+	c["inject"] = map[string]any{"k": map[string]any{"host": "api.example", "header": "X-Key", "secret_file": "secrets/key"}}
+	tc := b.task("web", c)
+	if err := os.WriteFile(filepath.Join(tc.AllocDir, "web/secrets/key"), []byte("planted-secret-1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.host.StartTask(b.ctx(), tc); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	resize := make(chan host.TerminalSize, 1)
+	resize <- host.TerminalSize{Height: 30, Width: 100}
+	for _, tty := range []bool{true, false} {
+		r, err := b.host.ExecTaskStreaming(b.ctx(), host.ExecRequest{
+			TaskID: tc.ID, Command: []string{"sh", "-c", "echo exec says planted-secret-1; exit 5"}, TTY: tty, Stdin: io.NopCloser(strings.NewReader("")), Stdout: &out, Stderr: &out, Resize: resize,
+		})
+		if err != nil || r.ExitCode != 5 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	b.eventually("both are recorded", func() bool {
+		text, _, _ := b.ask(tc.ID, "recording", "cat")
+		return len(casts(t, tc)) == 2 && strings.Contains(text, "main says")
+	})
+	list := casts(t, tc)
+	exec := list[1]
+	if list[0].Of == cast.OfExec {
+		exec = list[0]
+	}
+	if exec.End != "exit 5" || exec.Title != "j/web "+tc.AllocID[:8]+": sh -c echo exec says <secret-hidden>; exit 5" {
+		t.Errorf("%+v", exec)
+	}
+	short := exec.Name[len(RunID(TaskID(tc.ID)).String())+1:]
+	for words, want := range map[string]string{
+		"recording": short, "recording list -json": `"end": "exit 5"`, "recording cat": "main says <secret-hidden>",
+		"recording cat " + short: "exec says <secret-hidden>\n[exit 5]", "recording export " + short: `"width":100,"height":30`,
+		"recording export main -part 1": `"version":2`,
+	} {
+		if text, errs, code := b.ask(tc.ID, strings.Fields(words)...); code != 0 || !strings.Contains(text, want) || strings.Contains(text, "planted") {
+			t.Errorf("%q: code %d, %q, %q", words, code, text, errs)
+		}
+	}
+	if _, errs, code := b.ask(tc.ID, "recording", "cat", "-part", "7"); code != 1 || !strings.Contains(errs, "parts [1]") {
+		t.Errorf("code %d, %q", code, errs)
+	}
+	b.destroy(tc.ID)
+	b.eventually("the exit is told", func() bool { return strings.HasPrefix(casts(t, tc)[0].End+casts(t, tc)[1].End, "exit ") })
+}
+
+// A recording that cannot be made stops nothing, and is told of.
+func TestK36NoRecordingStopsNothing(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	tc := b.task("web", recordedArgs("idle"))
+	dir := filepath.Join(tc.AllocDir, "web/wardyn")
+	name := RunID(TaskID(tc.ID)).String() + cast.Suffix
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil { // in the file's place
+		t.Fatal(err)
+	}
+	if _, _, err := b.host.StartTask(b.ctx(), tc); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("an event says so", func() bool {
+		return strings.Contains(fmt.Sprint(b.said(tc.ID)), "Not everything is recorded: ")
+	})
+	b.destroy(tc.ID)
+}
+
+func TestK35RecordCeiling(t *testing.T) {
+	for _, bad := range []map[string]any{{"record": "maybe"}, {"record_exec": "some"}, {"recording_mb": -1}} {
+		_, err := hostConfig(Config{RecordHostConfig: RecordHostConfig{
+			Record: fmt.Sprint(bad["record"]), RecordExec: fmt.Sprint(bad["record_exec"]), RecordingMB: -1,
+		}})
+		if err == nil {
+			t.Errorf("%v is taken", bad)
+		}
+	}
+	f := &faults{}
+	var a ask
+	if a.readRecord(true, RecordRules{Refuse: true}, f); len(f.list) != 1 {
+		t.Error("a recording that the operator refuses is made")
+	}
+	if a.readRecord(false, RecordRules{Always: true}, f); !a.Record {
+		t.Error("a task is not recorded although the operator says so")
+	}
+	for _, c := range []struct {
+		exec                string
+		recorded, tty, want bool
+	}{
+		{"", true, true, true}, {"", true, false, false}, {"", false, true, false},
+		{"off", true, true, false}, {"terminal", false, true, true}, {"terminal", true, false, false}, {"all", false, false, true},
+	} {
+		if got := (RecordRules{Exec: c.exec}).wantsExec(c.recorded, c.tty); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
