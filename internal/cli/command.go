@@ -55,6 +55,7 @@ func commands() []*command {
 		ctlCommand,
 		workspacesCommand,
 		egressCommand,
+		recordingCommand,
 		imagesCommand,
 		purgeCommand,
 		versionCommand,

@@ -36,7 +36,7 @@ func TestK36OutputIsRecorded(t *testing.T) {
 	out, errs := collect(t, w.task.Stdout), collect(t, w.task.Stderr)
 	w.proc.print(stdout, "a first-secret\n")
 	w.proc.print(stderr, "on stderr\n")
-	waitFor(t, func() bool { s := shown(t, dir); return strings.Contains(s, "a ") && strings.Contains(s, "on stderr") })
+	w.delivered(t, 15)
 	must(t, w.HideRecorded(t.Context(), "t", "later-secret"))
 	w.proc.print(stdout, "b later-secret\n")
 	w.proc.exit()
@@ -44,7 +44,8 @@ func TestK36OutputIsRecorded(t *testing.T) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	_, err := w.EndRecording(t.Context(), w.task, "exit 3")
-	must(t, err, w.Finish(t.Context(), w.task, time.Second))
+	must(t, err)
+	must(t, w.Finish(t.Context(), w.task, time.Second))
 	if got := <-out; got != "a first-secret\nb later-secret\n" {
 		t.Errorf("log %q", got)
 	}
@@ -64,10 +65,11 @@ func TestK36OutputIsRecorded(t *testing.T) {
 func TestK36KeeperDies(t *testing.T) {
 	w, dir := recording(t)
 	w.follow(t)
-	out, errs := collect(t, w.task.Stdout), collect(t, w.task.Stderr)
+	out := collect(t, w.task.Stdout)
+	collect(t, w.task.Stderr)
 	w.proc.print(stdout, "before\n")
-	waitFor(t, func() bool { return strings.Contains(shown(t, dir), "before") })
-	w.kill(t)
+	w.delivered(t, 7)
+	kill(t, w.Socket)
 	w.proc.print(stdout, "between\n")
 	_, err := w.Resume(t.Context(), w.task, "", true, w.proc)
 	must(t, err)
@@ -75,11 +77,14 @@ func TestK36KeeperDies(t *testing.T) {
 	w.proc.exit()
 	_, err = w.Wait(t.Context(), "t")
 	must(t, err)
-	w.kill(t) // and one that dies before the end is known
+	kill(t, w.Socket) // and one that dies before the end is known
+	quit, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+	defer cancel()
+	defer func() { must(t, w.Quit(quit)) }() // removes its socket
 	_, err = w.EndRecording(context.WithoutCancel(t.Context()), w.task, "exit 0")
-	must(t, err, w.Finish(t.Context(), w.task, time.Second))
+	must(t, err)
+	must(t, w.Finish(t.Context(), w.task, time.Second))
 	<-out
-	<-errs
 	want := "before\n[the recorder was interrupted here]\nbetween\nafter\n[the recorder was interrupted here]\n[exit 0]\n"
 	if got := shown(t, dir); got != want {
 		t.Errorf("recorded %q", got)
@@ -91,12 +96,13 @@ func TestK36NoRecordingStopsNoOutput(t *testing.T) {
 	w, dir := recording(t)
 	must(t, os.WriteFile(dir, nil, 0o600))
 	w.follow(t)
-	out, errs := collect(t, w.task.Stdout), collect(t, w.task.Stderr)
+	out := collect(t, w.task.Stdout)
+	collect(t, w.task.Stderr)
 	w.proc.print(stdout, "all\n")
 	w.proc.exit()
 	st, err := w.Wait(t.Context(), "t")
-	must(t, err, w.Finish(t.Context(), w.task, time.Second))
-	<-errs
+	must(t, err)
+	must(t, w.Finish(t.Context(), w.task, time.Second))
 	if got := <-out; got != "all\n" || st.Unrecorded == "" {
 		t.Errorf("log %q, %+v", got, st)
 	}
