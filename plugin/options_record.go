@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/hclspec"
 )
 
@@ -45,7 +44,7 @@ type RecordRules struct {
 	Refuse bool // jobs may not ask for one
 	Always bool // of every task
 	Exec   string
-	Limit  int64 // of one recording, in bytes
+	Limit  int64 // of one recording, in bytes; 0 is cast.DefaultLimit
 }
 
 // mostRecordingMB bounds the size of one recording.
@@ -58,7 +57,7 @@ func recordRules(f *faults, c RecordHostConfig) RecordRules {
 	if !slices.Contains([]string{execOfRecorded, execOff, execTerminal, execAll}, c.RecordExec) {
 		f.add("record_exec", c.RecordExec, `want "off", "terminal" or "all"`, "remove the line to record the terminals of recorded tasks")
 	}
-	r := RecordRules{Refuse: c.Record == "refuse", Always: c.Record == "always", Exec: c.RecordExec, Limit: cast.DefaultLimit}
+	r := RecordRules{Refuse: c.Record == "refuse", Always: c.Record == "always", Exec: c.RecordExec}
 	switch {
 	case c.RecordingMB < 0 || c.RecordingMB > mostRecordingMB:
 		f.add("recording_mb", c.RecordingMB, fmt.Sprintf("want 1 to %d MiB", mostRecordingMB), "remove the line for the default")

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -188,6 +189,7 @@ func openExecRecording(t *task, spec runner.ExecSpec, limit int64, secrets []str
 	if err != nil {
 		return nil, err
 	}
+	limit = cmp.Or(limit, cast.DefaultLimit)
 	if room := execRecordings*limit - taken; room < limit {
 		limit = max(room, 0)
 	}

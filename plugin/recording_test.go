@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -11,9 +12,10 @@ import (
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+	"github.com/wardyn/nomad-driver-wardyn/runner/runnertest"
 )
 
-// recorded is a task's config with record = true.
+// recordedArgs is a task's config with record = true.
 func recordedArgs(argv ...string) map[string]any {
 	c := args(argv...)
 	c["record"] = true
@@ -33,8 +35,14 @@ func casts(t *testing.T, tc host.TaskConfig) []cast.Recording {
 // K36: the main process and a terminal in the task are recorded outside of the
 // sandbox, with sizes, ends and without secrets, and people can read that.
 func TestK36Recordings(t *testing.T) {
-	b := newBench(t, benchOptions{})
-	c := recordedArgs("sh", "-c", "echo main says planted-secret-1; read x; exit 3")
+	b := newBench(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
+		"talker": func(ctx context.Context, p *runnertest.Process) int {
+			fmt.Fprintln(p.Stdout, "main says planted-secret-1")
+			<-ctx.Done()
+			return 3
+		},
+	}}})
+	c := recordedArgs("talker")
 	c["egress"] = []any{map[string]any{"allow": []any{"api.example"}}}
 	c["inject"] = map[string]any{"k": map[string]any{"host": "api.example", "header": "X-Key", "secret_file": "secrets/key"}}
 	tc := b.task("web", c)

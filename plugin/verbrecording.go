@@ -30,9 +30,9 @@ func recordings(c verbCall) error {
 	case words[0] == "list" && len(words) == 1:
 		return c.listRecordings()
 	case words[0] == "cat" && len(words) <= 2:
-		return c.showRecording(name, cast.Plain)
+		return c.showRecording(name, false, cast.Plain)
 	case words[0] == "export" && len(words) <= 2:
-		return c.showRecording(name, func(w io.Writer, r io.Reader) error {
+		return c.showRecording(name, true, func(w io.Writer, r io.Reader) error {
 			_, err := io.Copy(w, r)
 			return err
 		})
@@ -89,8 +89,9 @@ func shortName(run, name string) string {
 	return name
 }
 
-// showRecording shows the parts of a recording, or one of them.
-func (c verbCall) showRecording(name string, show func(io.Writer, io.Reader) error) error {
+// showRecording shows the parts of a recording, or one of them. With single,
+// one of several has to be chosen: their files do not make one together.
+func (c verbCall) showRecording(name string, single bool, show func(io.Writer, io.Reader) error) error {
 	run := c.task.state.Run.String()
 	list, err := cast.List(c.task.records, "")
 	if err != nil {
@@ -105,6 +106,9 @@ func (c verbCall) showRecording(name string, show func(io.Writer, io.Reader) err
 		if part, err = strconv.Atoi(text); err != nil || part < 1 {
 			return &useError{fmt.Sprintf("-part %q: want a positive number", safeText(text))}
 		}
+	}
+	if single && part == 0 && len(list[i].Parts) > 1 {
+		return &useError{fmt.Sprintf("recording %s has the parts %v; choose one with -part", safeText(name), list[i].Parts)}
 	}
 	shown := false
 	err = cast.OpenParts(c.task.records, list[i].Name, func(n int, r io.Reader) error {

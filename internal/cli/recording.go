@@ -43,7 +43,9 @@ func runRecording(ctx context.Context, e Env, c *command, args []string) int {
 	}
 	show := func(r io.Reader) error { return cast.Plain(e.Stdout, r) }
 	if words[0] == "play" {
-		show = func(r io.Reader) error { return cast.Play(e.Stdout, r, o.idle, func(d time.Duration) { pause(ctx, d) }) }
+		show = func(r io.Reader) error {
+			return cast.Play(e.Stdout, r, o.idle, func(d time.Duration) { pause(ctx, d) })
+		}
 	}
 	for _, path := range words[1:] {
 		if err := showFile(path, show); err != nil {

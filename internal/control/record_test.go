@@ -131,8 +131,8 @@ func TestSecretsAreMasked(t *testing.T) {
 	l.Flow.SNI = tokenOf(id) + ".example"
 	l.Scan = &egress.ScanSummary{Findings: []egress.ScanFinding{{Sample: secret}}}
 	post(t, sidecar(t, e, tokenOf(id)), l)
-	if heard.Request.Path != "/x/<secret-clean.Hidden>/y" || heard.Cause != "short <secret-clean.Hidden>" ||
-		heard.Flow.SNI != "<secret-clean.Hidden>.example" || heard.Scan.Findings[0].Sample != clean.Hidden {
+	if heard.Request.Path != "/x/<secret-hidden>/y" || heard.Cause != "short <secret-hidden>" ||
+		heard.Flow.SNI != "<secret-hidden>.example" || heard.Scan.Findings[0].Sample != clean.Hidden {
 		t.Errorf("heard %+v %+v", heard, heard.Flow)
 	}
 	got, _ := os.ReadFile(filepath.Join(files, journalName))
@@ -143,7 +143,7 @@ func TestSecretsAreMasked(t *testing.T) {
 
 func TestLongestSecretFirst(t *testing.T) {
 	l, err := newMasker([]string{"12345678", "12345678-and-more"}).decision(egress.DecisionLog{Cause: "a 12345678-and-more b 12345678 c"})
-	if err != nil || l.Cause != "a <secret-clean.Hidden> b <secret-clean.Hidden> c" {
+	if err != nil || l.Cause != "a <secret-hidden> b <secret-hidden> c" {
 		t.Errorf("%q, %v", l.Cause, err)
 	}
 }

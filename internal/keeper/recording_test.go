@@ -64,9 +64,9 @@ func TestK36OutputIsRecorded(t *testing.T) {
 // A keeper that dies leaves a recording that says so and goes on.
 func TestK36KeeperDies(t *testing.T) {
 	w, dir := recording(t)
+	collectAll(t, w.task.Stdout)
+	collectAll(t, w.task.Stderr)
 	w.follow(t)
-	out := collect(t, w.task.Stdout)
-	collect(t, w.task.Stderr)
 	w.proc.print(stdout, "before\n")
 	w.delivered(t, 7)
 	kill(t, w.Socket)
@@ -84,7 +84,6 @@ func TestK36KeeperDies(t *testing.T) {
 	_, err = w.EndRecording(context.WithoutCancel(t.Context()), w.task, "exit 0")
 	must(t, err)
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	<-out
 	want := "before\n[the recorder was interrupted here]\nbetween\nafter\n[the recorder was interrupted here]\n[exit 0]\n"
 	if got := shown(t, dir); got != want {
 		t.Errorf("recorded %q", got)
