@@ -109,7 +109,7 @@ func (p *Plugin) keepRecording(b *Backend, t *task) {
 		st, err := b.Outputs.Status(ctx, t.output.ID)
 		cancel()
 		if err == nil && st.Unrecorded != "" {
-			p.unrecorded(t, st.Unrecorded)
+			t.unrecorded.Do(func() { p.unrecorded(t, st.Unrecorded) })
 			return
 		}
 		select {
@@ -129,8 +129,12 @@ func (p *Plugin) endRecording(b *Backend, t *task, o outcome) {
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, askTimeout)
 	defer cancel()
-	if _, err := b.Outputs.EndRecording(ctx, t.output, exitMarker(o)); err != nil && t.ctx.Err() == nil {
-		p.unrecorded(t, "the recording's end: "+err.Error())
+	st, err := b.Outputs.EndRecording(ctx, t.output, exitMarker(o))
+	switch {
+	case err != nil && t.ctx.Err() == nil:
+		t.unrecorded.Do(func() { p.unrecorded(t, "the recording's end: "+err.Error()) })
+	case st.Unrecorded != "":
+		t.unrecorded.Do(func() { p.unrecorded(t, st.Unrecorded) })
 	}
 }
 

@@ -7,11 +7,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/runnertest"
 )
 
@@ -140,5 +142,37 @@ func TestK35RecordCeiling(t *testing.T) {
 		if got := (RecordRules{Exec: c.exec}).wantsExec(c.recorded, c.tty); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
+	}
+}
+
+// A session that is recorded is as it was for whoever uses it, and its sizes
+// and its end are kept.
+func TestK36SessionIsTapped(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "wardyn")
+	rec, err := cast.Open(cast.Options{Dir: dir, Name: "x", Of: cast.OfExec, Terminal: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sizes []string
+	s := &runner.ExecSession{
+		Stdout: strings.NewReader("out"), Stderr: strings.NewReader(""),
+		Resize: func(cols, rows uint16) error { sizes = append(sizes, fmt.Sprint(cols, "x", rows)); return nil },
+		Wait:   func() (int, error) { return 4, nil },
+	}
+	(&execRecording{rec: rec, tell: func(err error) { t.Error(err) }}).tap(s)
+	out, err := io.ReadAll(s.Stdout)
+	if err != nil || string(out) != "out" || s.Resize(90, 30) != nil || len(sizes) != 1 {
+		t.Errorf("%q, %v, sizes %v", out, err, sizes)
+	}
+	if code, err := s.Wait(); code != 4 || err != nil {
+		t.Errorf("code %d, %v", code, err)
+	}
+	var got []string
+	err = cast.OpenParts(dir, "x", func(_ int, r io.Reader) error {
+		_, err := cast.Read(r, func(e cast.Event) error { got = append(got, e.Kind+e.Data); return nil })
+		return err
+	})
+	if want := []string{"oout", "r90x30", "mexit 4"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("recorded %q, %v", got, err)
 	}
 }
