@@ -16,7 +16,7 @@ import (
 // sandbox, also by a keeper that is killed, and the sandbox finds no way there.
 func TestK36Recording(t *testing.T) {
 	r := newRig(t)
-	each(t, r, func(t *testing.T, class string) {
+	each(t, func(t *testing.T, class string) {
 		secret := func(s *host.TaskSpec) {
 			s.Config["record"] = true
 			s.Config["egress"] = []any{map[string]any{"allow": []any{"api.example"}}}
