@@ -189,16 +189,13 @@ func (p *Plugin) recordExec(t *task, spec runner.ExecSpec, s *runner.ExecSession
 
 func openExecRecording(t *task, spec runner.ExecSpec, limit int64, secrets []string) (*cast.Recorder, error) {
 	name := t.state.Run.String() + ".exec-"
-	taken, err := cast.Size(t.records, name)
+	most := execRecordings * cmp.Or(limit, cast.DefaultLimit)
+	limit, err := cast.Room(t.records, name, limit, most)
 	if err != nil {
 		return nil, err
 	}
-	limit = cmp.Or(limit, cast.DefaultLimit)
-	if room := execRecordings*limit - taken; room < limit {
-		limit = max(room, 0)
-	}
-	if limit < cast.LeastLimit {
-		return nil, fmt.Errorf("the recordings of this run's commands take %d MiB already", taken>>20)
+	if limit == 0 {
+		return nil, fmt.Errorf("the recordings of this run's commands take %d MiB already", most>>20)
 	}
 	name += time.Now().UTC().Format("20060102T150405Z-") + uuid.NewString()[:8]
 	return cast.Open(cast.Options{

@@ -72,6 +72,9 @@ func (c verbCall) listRecordings() error {
 		if end == "" {
 			end = "no end yet"
 		}
+		if v.Made == cast.MadeSandbox {
+			end += " (reported by the sandbox)"
+		}
 		fmt.Fprintf(c.out, "%-32s %s  %8s %7.1f MiB  %s  %s\n", safeText(v.Name), v.Start.UTC().Format(time.RFC3339),
 			v.Length.Round(time.Second), float64(v.Bytes)/(1<<20), safeText(end), safeText(v.Title))
 	}

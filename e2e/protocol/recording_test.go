@@ -1,12 +1,12 @@
 package protocol
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
@@ -29,49 +29,56 @@ func TestK36Recording(t *testing.T) {
 		if err := w.Start(deadline(t)); err != nil {
 			t.Fatal(err)
 		}
-		sizes := make(chan host.TerminalSize, 1)
-		sizes <- host.TerminalSize{Height: 40, Width: 90}
-		exit, _, _ := w.sh(t, "echo typed; find / -name '*.cast' 2>/dev/null; exit 7", func(q *host.ExecRequest) { q.TTY, q.Resize = true, sizes })
-		if exit.ExitCode != 7 {
-			t.Errorf("exit %+v", exit)
-		}
-		recorded := func(words ...string) string {
-			var out output
-			if _, err := w.Exec(deadline(t), host.ExecRequest{Command: append([]string{"wardyn", "recording"}, words...), Stdout: &out, Stderr: &out}); err != nil {
-				t.Fatal(err)
-			}
-			return out.String()
-		}
-		for ctx := deadline(t); !strings.Contains(recorded("cat"), "begun\n"); time.Sleep(50 * time.Millisecond) {
-			if ctx.Err() != nil {
-				t.Fatal("nothing is recorded")
-			}
-		}
+		w.recordedTerminal(t)
+		eventually(t, "a recording", func() bool { return strings.Contains(w.recordingVerb(t, "cat"), "begun\n") })
 		syscall.Kill(r.keeper(t), syscall.SIGKILL)
 		w.release(t)
 		w.exits(t, 3)
-		list, err := cast.List(filepath.Join(w.Dir().Dir, "wardyn"), "")
-		if err != nil || len(list) != 2 {
-			t.Fatalf("%+v, %v", list, err)
-		}
-		for _, x := range list {
-			want := map[string]string{cast.OfMain: "exit 3", cast.OfExec: "exit 7"}[x.Of]
-			if x.End != want || x.Bytes == 0 {
-				t.Errorf("%+v: want %s", x, want)
-			}
-			if x.Of == cast.OfExec {
-				short := x.Name[strings.Index(x.Name, ".exec-")+1:]
-				if got := recorded("cat", short); got != "typed\n[exit 7]\n" {
-					t.Errorf("of a terminal: %q", got)
-				}
-				if got := recorded("export", short); !strings.Contains(got, `"width":90,"height":40`) {
-					t.Errorf("of a terminal: %q", got)
-				}
-			}
-		}
 		want := "begun\n[the recorder was interrupted here]\nover <secret-hidden>\n[exit 3]\n"
-		if got := recorded("cat"); got != want {
+		if got := w.plainRecording(t, w.run(t)); got != want {
 			t.Errorf("of the main process: %q", got)
 		}
 	})
+}
+
+// recordingVerb is what the verb recording answers.
+func (w *work) recordingVerb(t *testing.T, words ...string) string {
+	t.Helper()
+	exit, out, errs := w.verb(t, append([]string{"recording"}, words...)...)
+	if exit.ExitCode != 0 {
+		t.Fatalf("recording %q: %s", words, errs)
+	}
+	return out
+}
+
+// plainRecording is a recording as people read it once its task is gone.
+func (w *work) plainRecording(t *testing.T, name string) string {
+	t.Helper()
+	var out strings.Builder
+	err := cast.OpenParts(filepath.Join(w.Dir().Dir, "wardyn"), name, func(_ int, r io.Reader) error { return cast.Plain(&out, r) })
+	if err != nil {
+		t.Error(err)
+	}
+	return out.String()
+}
+
+// recordedTerminal runs a command on a terminal and reads its recording.
+func (w *work) recordedTerminal(t *testing.T) {
+	sizes := make(chan host.TerminalSize, 1)
+	sizes <- host.TerminalSize{Height: 40, Width: 90}
+	exit, _, _ := w.sh(t, "echo typed; find / -name '*.cast' 2>/dev/null; exit 7", func(q *host.ExecRequest) { q.TTY, q.Resize = true, sizes })
+	if exit.ExitCode != 7 {
+		t.Errorf("exit %+v", exit)
+	}
+	list, err := cast.List(filepath.Join(w.Dir().Dir, "wardyn"), w.run(t)+".exec-")
+	if err != nil || len(list) != 1 || list[0].End != "exit 7" || list[0].Made != cast.MadeHost {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	short := strings.TrimPrefix(list[0].Name, w.run(t)+".")
+	if got := w.recordingVerb(t, "cat", short); got != "typed\n[exit 7]\n" {
+		t.Errorf("of a terminal: %q", got)
+	}
+	if got := w.recordingVerb(t, "export", short); !strings.Contains(got, `"width":90,"height":40`) {
+		t.Errorf("of a terminal: %q", got)
+	}
 }

@@ -42,7 +42,7 @@ var ours = map[string][]string{
 	"internal/taskpath": {},
 	"internal/clean":    {},
 	"internal/cast":     {"internal/clean", "internal/taskpath"},
-	"internal/control":  {"runner/egress", "runner/types", "internal/datadir", "internal/netpool", "internal/ports", "internal/clean", "internal/taskpath"},
+	"internal/control":  {"runner/egress", "runner/types", "internal/datadir", "internal/netpool", "internal/ports", "internal/cast", "internal/clean", "internal/taskpath"},
 	"internal/keeper":   {"runner", "internal/cast"},
 	"internal/proxy":    {"runner/egress", "runner/types"},
 	"internal/rec":      {},

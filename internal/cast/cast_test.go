@@ -29,7 +29,7 @@ func open(t *testing.T, o Options) *Recorder {
 }
 
 func options(t *testing.T, c *clock) Options {
-	return Options{Dir: filepath.Join(t.TempDir(), "wardyn"), Name: "run", Of: OfMain, Terminal: true, now: c.now}
+	return Options{Dir: filepath.Join(t.TempDir(), "wardyn"), Name: "run", Of: OfMain, Terminal: true, Now: c.now}
 }
 
 func must(t *testing.T, errs ...error) {

@@ -14,6 +14,12 @@ const (
 	OfExec = "exec" // one command in the task
 )
 
+// Who made a recording.
+const (
+	MadeHost    = "host"    // the driver, outside of the sandbox
+	MadeSandbox = "sandbox" // a recorder inside: the sandbox's own word
+)
+
 // Header is a recording's first line.
 type Header struct {
 	Version   int    `json:"version"` // 2
@@ -27,7 +33,7 @@ type Header struct {
 // Source says where a recording comes from. Players pass it over.
 type Source struct {
 	Of   string `json:"of"`   // OfMain or OfExec
-	Made string `json:"made"` // "host": outside of the sandbox
+	Made string `json:"made"` // MadeHost or MadeSandbox
 	// Terminal: it was one. Otherwise both outputs were pipes, whose line ends
 	// are recorded as a terminal shows them.
 	Terminal bool      `json:"terminal"`
@@ -38,6 +44,7 @@ type Source struct {
 // Kinds of events.
 const (
 	KindOutput = "o"
+	KindInput  = "i" // what was typed; only recorders inside a sandbox note it
 	KindResize = "r"
 	KindMarker = "m"
 )
@@ -46,7 +53,7 @@ const (
 type Event struct {
 	At   time.Duration // since the start
 	Kind string
-	// Data is output; a size as "80x24"; or what a marker says.
+	// Data is output or input; a size as "80x24"; or what a marker says.
 	Data string
 }
 

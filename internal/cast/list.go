@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ type Recording struct {
 	Name   string        `json:"name"`
 	Title  string        `json:"title,omitempty"`
 	Of     string        `json:"of"`
+	Made   string        `json:"made"` // MadeSandbox is the sandbox's own word
 	Start  time.Time     `json:"start"`
 	Length time.Duration `json:"-"`
 	Bytes  int64         `json:"bytes"`
@@ -100,7 +102,7 @@ func (r *Recording) add(f *os.File, first, last bool) error {
 		if err != nil && !errors.Is(err, errStop) {
 			return err
 		}
-		r.Title, r.Of, r.Start = h.Title, h.Source.Of, h.began()
+		r.take(h)
 		return nil
 	}
 	var at time.Duration
@@ -115,10 +117,15 @@ func (r *Recording) add(f *os.File, first, last bool) error {
 		return err
 	}
 	if first {
-		r.Title, r.Of, r.Start = h.Title, h.Source.Of, h.began()
+		r.take(h)
 	}
 	r.Length = h.began().Add(at).Sub(r.Start)
 	return nil
+}
+
+// take tells of a recording what its first header says.
+func (r *Recording) take(h Header) {
+	r.Title, r.Of, r.Made, r.Start = h.Title, h.Source.Of, h.Source.Made, h.began()
 }
 
 var errStop = errors.New("enough was read")
@@ -156,6 +163,21 @@ func OpenParts(dir, name string, use func(part int, r io.Reader) error) error {
 		}
 	}
 	return nil
+}
+
+// Room is how large a further recording may become, in bytes, where one may have
+// limit and all whose names begin with prefix may have most together; 0 is that
+// there is no room for another.
+func Room(dir, prefix string, limit, most int64) (int64, error) {
+	taken, err := Size(dir, prefix)
+	if err != nil {
+		return 0, err
+	}
+	room := min(cmp.Or(limit, DefaultLimit), most-taken)
+	if room < LeastLimit {
+		return 0, nil
+	}
+	return room, nil
 }
 
 // Size is how much the recordings whose names begin with prefix take, in bytes.

@@ -77,10 +77,10 @@ func (r *Recorder) openPart(part int) error {
 		r.f.Close()
 	}
 	r.f, r.part, r.size, r.last = f, part, 0, 0
-	r.start = r.opts.now().UTC()
+	r.start = r.opts.Now().UTC()
 	return r.write(Header{
 		Version: 2, Width: r.width, Height: r.height, Timestamp: r.start.Unix(), Title: r.opts.Title,
-		Source: Source{Of: r.opts.Of, Made: "host", Terminal: r.opts.Terminal, Start: r.start, Part: part},
+		Source: Source{Of: r.opts.Of, Made: r.opts.Made, Terminal: r.opts.Terminal, Start: r.start, Part: part},
 	}.line())
 }
 

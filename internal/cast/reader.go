@@ -25,7 +25,14 @@ func Read(r io.Reader, visit func(Event) error) (Header, error) {
 
 // read is Read, and says where the last whole line ends.
 func read(r io.Reader, visit func(Event) error) (h Header, end int64, err error) {
-	in := bufio.NewReaderSize(r, 64<<10)
+	end, err = ReadBegun(r, func(first Header) error {
+		h = first
+		return nil
+	}, visit)
+	return h, end, err
+}
+
+func readHeader(in *bufio.Reader) (h Header, size int64, err error) {
 	head, err := wholeLine(in)
 	if err != nil && err != io.EOF {
 		return Header{}, 0, err
@@ -33,13 +40,23 @@ func read(r io.Reader, visit func(Event) error) (h Header, end int64, err error)
 	if err == io.EOF || json.Unmarshal(head.text, &h) != nil || h.Version != 2 {
 		return Header{}, 0, ErrNoCast
 	}
-	for end = head.size; ; {
+	return h, head.size, nil
+}
+
+// ReadMore reads more events of a recording, the first line of which was read
+// before. It says where the last whole line ends.
+func ReadMore(r io.Reader, visit func(Event) error) (end int64, err error) {
+	return readEvents(bufio.NewReaderSize(r, 64<<10), visit)
+}
+
+func readEvents(in *bufio.Reader, visit func(Event) error) (end int64, err error) {
+	for {
 		l, err := wholeLine(in)
 		if err == io.EOF {
-			return h, end, nil
+			return end, nil
 		}
 		if err != nil {
-			return h, end, err
+			return end, err
 		}
 		end += l.size
 		var e Event
@@ -47,9 +64,24 @@ func read(r io.Reader, visit func(Event) error) (h Header, end int64, err error)
 			continue
 		}
 		if err := visit(e); err != nil {
-			return h, end, err
+			return end, err
 		}
 	}
+}
+
+// ReadBegun is Read for who has to know the first line before the events come.
+// It says where the last whole line ends.
+func ReadBegun(r io.Reader, begin func(Header) error, visit func(Event) error) (end int64, err error) {
+	in := bufio.NewReaderSize(r, 64<<10)
+	h, end, err := readHeader(in)
+	if err == nil {
+		err = begin(h)
+	}
+	if err != nil {
+		return 0, err
+	}
+	more, err := readEvents(in, visit)
+	return end + more, err
 }
 
 type line struct {

@@ -1,9 +1,11 @@
 package cast
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +17,8 @@ type Options struct {
 	Dir   string `json:"dir"`  // the folder for people's files
 	Name  string `json:"name"` // in the folder, without ".cast"
 	Title string `json:"title,omitempty"`
-	Of    string `json:"of"` // OfMain or OfExec
+	Of    string `json:"of"`             // OfMain or OfExec
+	Made  string `json:"made,omitempty"` // "" is MadeHost
 	// Terminal and its first size; 0 is 80 columns and 24 lines.
 	Terminal bool `json:"terminal,omitempty"`
 	Width    int  `json:"width,omitempty"`
@@ -25,7 +28,9 @@ type Options struct {
 	// Secrets are values to hide.
 	Secrets []string `json:"secrets,omitempty"`
 
-	now func() time.Time
+	// Now tells the time; nil is the clock. Who keeps events that were made
+	// elsewhere gives their times.
+	Now func() time.Time `json:"-"`
 }
 
 const (
@@ -35,8 +40,10 @@ const (
 	LeastLimit = 1 << 20
 	// kept parts: the first, the latest and the one before it.
 	keptParts = 3
-	// streams of a process without a terminal.
-	streams = 2
+	// streams: the two outputs of a process without a terminal, and input.
+	streams = 3
+	// input is the stream of what was typed.
+	input = 2
 )
 
 // Recorder makes one recording. Its methods may be called concurrently, and do
@@ -62,9 +69,10 @@ type Recorder struct {
 // Open begins a recording, or goes on with one that was interrupted, which the
 // recording then says.
 func Open(o Options) (*Recorder, error) {
-	if o.now == nil {
-		o.now = time.Now
+	if o.Now == nil {
+		o.Now = time.Now
 	}
+	o.Made = cmp.Or(o.Made, MadeHost)
 	if o.Limit == 0 {
 		o.Limit = DefaultLimit
 	}
@@ -79,7 +87,7 @@ func Open(o Options) (*Recorder, error) {
 	o.Title = title.next([]byte(o.Title)) + title.end()
 	r := &Recorder{opts: o, dir: dir, width: o.Width, height: o.Height}
 	for i := range r.text {
-		r.text[i] = newText(o.Secrets, !o.Terminal)
+		r.text[i] = newText(o.Secrets, !o.Terminal && i != input)
 	}
 	if err := r.begin(); err != nil {
 		r.closeFiles()
@@ -115,10 +123,14 @@ func (r *Recorder) Output(stream int, b []byte) error {
 	if r.closed {
 		return nil
 	}
-	return r.output(r.text[stream].next(b))
+	return r.keep(stream, r.text[stream].next(b))
 }
 
-func (r *Recorder) output(s string) error {
+// Input records what was typed.
+func (r *Recorder) Input(b []byte) error { return r.Output(input, b) }
+
+// keep writes what one of the streams has brought.
+func (r *Recorder) keep(stream int, s string) error {
 	if s == "" {
 		return nil
 	}
@@ -129,7 +141,11 @@ func (r *Recorder) output(s string) error {
 		}
 		r.missed = 0
 	}
-	if err := r.add(KindOutput, s); err != nil {
+	kind := KindOutput
+	if stream == input {
+		kind = KindInput
+	}
+	if err := r.add(kind, s); err != nil {
 		r.missed += int64(len(s))
 		return err
 	}
@@ -150,7 +166,8 @@ func (r *Recorder) Resize(width, height int) error {
 	return r.add(KindResize, size(width, height))
 }
 
-// Mark records something to be known at this place, such as a loss.
+// Mark records something to be known at this place, such as a loss; secrets in
+// it are hidden.
 func (r *Recorder) Mark(what string) error {
 	if r == nil {
 		return nil
@@ -160,7 +177,8 @@ func (r *Recorder) Mark(what string) error {
 	if r.closed {
 		return nil
 	}
-	return errors.Join(r.rest(), r.add(KindMarker, what))
+	shown := newText(r.opts.Secrets, false)
+	return errors.Join(r.rest(), r.add(KindMarker, shown.next([]byte(what))+shown.end()))
 }
 
 // Hide hides more secrets from now on.
@@ -170,6 +188,7 @@ func (r *Recorder) Hide(secrets ...string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.opts.Secrets = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.opts.Secrets, secrets))))
 	for _, t := range r.text {
 		t.secrets.Hide(secrets...)
 	}
@@ -178,8 +197,8 @@ func (r *Recorder) Hide(secrets ...string) {
 // rest writes what the streams hold back.
 func (r *Recorder) rest() error {
 	var errs []error
-	for _, t := range r.text {
-		errs = append(errs, r.output(t.end()))
+	for i, t := range r.text {
+		errs = append(errs, r.keep(i, t.end()))
 	}
 	return errors.Join(errs...)
 }
@@ -220,6 +239,6 @@ func (r *Recorder) add(kind, data string) error {
 
 // elapsed never goes back, whatever the clock does.
 func (r *Recorder) elapsed() time.Duration {
-	r.last = max(r.last, r.opts.now().Sub(r.start))
+	r.last = max(r.last, r.opts.Now().Sub(r.start))
 	return r.last
 }

@@ -42,6 +42,7 @@ type run struct {
 	owned  bool          // prepared
 
 	approvals approvals
+	reported  reportedCasts
 
 	// keep is held from a record's arrival until it is kept and heard.
 	keep    sync.Mutex
@@ -182,8 +183,8 @@ func (r *run) detach() {
 	r.stop()
 	r.keep.Lock()
 	defer r.keep.Unlock()
-	if err := errors.Join(r.journal.close(), r.approvals.close()); err != nil {
-		r.log.Warn("decision files not closed", "error", err)
+	if err := errors.Join(r.journal.close(), r.approvals.close(), r.reported.close()); err != nil {
+		r.log.Warn("files not closed", "error", err)
 	}
 	r.owner.Ports.Close()
 	r.journal, r.owner = nil, Run{}

@@ -50,6 +50,8 @@ type endpoint struct {
 	inside bool // the sandbox may ask too
 	most   int  // bytes of body; 0 is maxBody
 	serve  func(http.ResponseWriter, query)
+	// stream serves in serve's place what is too long to be read first.
+	stream func(http.ResponseWriter, *http.Request, uuid.UUID)
 }
 
 // query is a request as endpoints see it.
@@ -74,6 +76,7 @@ func (r *run) endpoints() map[at]endpoint {
 		{egress.PathMint, false}:      {method: http.MethodPost, serve: r.serveMint},
 		{egress.PathApprovals, false}: {method: http.MethodPost, serve: r.serveRaise},
 		{egress.PathApprovals, true}:  {method: http.MethodGet, inside: true, serve: r.serveApproval},
+		{egress.PathRecording, true}:  {method: http.MethodPut, inside: true, stream: r.serveReported},
 	}
 }
 
@@ -101,6 +104,10 @@ func (r *run) handler() http.Handler {
 		if ok && e.most > 0 {
 			most = e.most
 		}
+		if ok && e.stream != nil && req.Method == e.method && r.authorised(req) {
+			e.stream(w, req, id)
+			return
+		}
 		body, err := readBody(req, most)
 		if err != nil {
 			refuse(w, http.StatusBadRequest, "the body ended early")
@@ -112,8 +119,6 @@ func (r *run) handler() http.Handler {
 			return
 		}
 		switch {
-		case req.URL.Path == egress.PathRecording || strings.HasPrefix(req.URL.Path, egress.PathRecording+"/"):
-			refuse(w, http.StatusNotImplemented, "sessions are recorded on the host side; the driver takes no recording from a sandbox")
 		case !ok:
 			refuse(w, http.StatusNotFound, "no such path")
 		case req.Method != e.method:
@@ -245,19 +250,19 @@ func (r *run) judge(l egress.DecisionLog) error {
 	return fmt.Errorf("kind %q is none", l.Flow.Kind)
 }
 
-func answer(w http.ResponseWriter, v any) {
+func answer(w http.ResponseWriter, v any) { answerStatus(w, http.StatusOK, v) }
+
+func answerStatus(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
 	w.Write(b)
 }
 
 func refuse(w http.ResponseWriter, status int, why string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	b, _ := json.Marshal(map[string]string{"error": why})
-	w.Write(b)
+	answerStatus(w, status, map[string]string{"error": why})
 }

@@ -63,6 +63,9 @@ type Run struct {
 	Git map[string]egress.GitRule
 	// Learn: what no list speaks of passes, within the ceilings.
 	Learn bool
+	// Reported says what becomes of recordings that the sandbox makes of itself;
+	// nil takes none.
+	Reported *Reported
 	// OnApproval hears of each approval that was raised, and of each that was
 	// decided. The same holds as for OnDecision. nil hears nothing.
 	OnApproval func(Approval)

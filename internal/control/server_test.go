@@ -167,7 +167,8 @@ func TestWhatIsNotThereSaysSo(t *testing.T) {
 		{"GET", egress.PathInjection + "/" + id.String(), "", 404, "no such grant"},
 		{"GET", egress.PathInjection, "", 404, "no such path"},
 		{"POST", egress.PathMint, "{}", 404, "no such grant"},
-		{"PUT", egress.PathRecording + "/" + id.String(), strings.Repeat("x", 1<<20), 501, "recorded on the host side"},
+		{"PUT", egress.PathRecording + "/" + id.String(), strings.Repeat("x", 1<<20), 403, "record = true"},
+		{"PUT", egress.PathRecording + "/" + uuid.NewString(), "", 404, "no such run"},
 		{"GET", "/api/v1/internal/approvalsx", "", 404, "no such path"},
 		{"GET", "/api/v1/internal/config/..", "", 404, "no such path"},
 		{"POST", egress.PathConfig, "{}", 405, "want GET"},
@@ -190,7 +191,7 @@ func TestLimits(t *testing.T) {
 	if status, _ := request(t, e, "POST", egress.PathDecisions, "Bearer "+tokenOf(id), `{"cause":"`+strings.Repeat("x", maxBatch)+`"}`); status != 413 {
 		t.Errorf("a record too big: %d", status)
 	}
-	if status, _ := request(t, e, "PUT", egress.PathRecording+"/x", "Bearer "+tokenOf(id), strings.Repeat("x", maxDrain)); status != 501 {
+	if status, _ := request(t, e, "PUT", egress.PathRecording+"/"+id.String(), "Bearer "+tokenOf(id), strings.Repeat("x", maxDrain)); status != 403 {
 		t.Errorf("an upload nobody wants: %d", status)
 	}
 	// Of a head too big the rest is not read, and the connection may be reset
