@@ -45,7 +45,7 @@ var ours = map[string][]string{
 	"internal/control":  {"runner/egress", "runner/types", "internal/datadir", "internal/netpool", "internal/ports", "internal/cast", "internal/clean", "internal/taskpath"},
 	"internal/keeper":   {"runner", "internal/cast"},
 	"internal/proxy":    {"runner/egress", "runner/types"},
-	"internal/rec":      {},
+	"internal/rec":      {"internal/cast"},
 	"internal/nearest":  {},
 	"internal/doctor":   {},
 	"internal/jobfile":  {"internal/nearest"},

@@ -90,12 +90,12 @@ func TestK36Recording(t *testing.T) {
 func TestI3K36CutAnywhere(t *testing.T) {
 	const in, want = "é😀\xff\xfe secret-token-1 \xe2\x82", "é😀\ufffd <secret-hidden> \ufffd"
 	for n := 1; n <= len(in); n++ {
-		x := newText([]string{"secret-token-1"}, false)
+		x := NewText([]string{"secret-token-1"}, false)
 		var got string
 		for p := []byte(in); len(p) > 0; p = p[min(n, len(p)):] {
-			got += x.next(p[:min(n, len(p))])
+			got += x.Next(p[:min(n, len(p))])
 		}
-		got += x.end()
+		got += x.End()
 		// How many bytes one replacement stands for depends on the cuts.
 		got = strings.ReplaceAll(got, "\ufffd\ufffd", "\ufffd")
 		if got != want {
@@ -157,17 +157,17 @@ func FuzzK36Text(f *testing.F) {
 	f.Add([]byte("secret-token-1\xf0\x9f\x98\x80"), 3, true)
 	f.Fuzz(func(t *testing.T, in []byte, n int, pipe bool) {
 		n = 1 + n&31
-		x := newText([]string{"secret-token-1"}, pipe)
+		x := NewText([]string{"secret-token-1"}, pipe)
 		var got string
 		for p := in; len(p) > 0; p = p[min(n, len(p)):] {
-			got += x.next(p[:min(n, len(p))])
+			got += x.Next(p[:min(n, len(p))])
 		}
-		got += x.end()
+		got += x.End()
 		if !utf8.ValidString(got) || strings.Contains(got, "secret-token-1") {
 			t.Errorf("%q by %d: %q", in, n, got)
 		}
 		var back []Event
-		file := append(Header{Version: 2}.line(), Event{Kind: KindOutput, Data: got}.line()...)
+		file := append(Header{Version: 2}.Line(), Event{Kind: KindOutput, Data: got}.Line()...)
 		if _, err := Read(bytes.NewReader(file), func(e Event) error { back = append(back, e); return nil }); err != nil || len(back) != 1 || back[0].Data != got {
 			t.Errorf("%q is read as %q, %v", got, back, err)
 		}
@@ -190,13 +190,13 @@ func FuzzK36Read(f *testing.F) {
 }
 
 func TestPlain(t *testing.T) {
-	file := Header{Version: 2}.line()
+	file := Header{Version: 2}.Line()
 	for _, e := range []Event{
 		{Kind: KindOutput, Data: "a\x1b[1;31mred\x1b[0m\x1b]0;title\x07\x1bPx\x1b\\b\x1b(Bc\u009b2Jd\u202e\r\n"},
 		{Kind: KindOutput, Data: "cut \x1b["}, {Kind: KindOutput, Data: "31mhere"},
 		{Kind: KindResize, Data: "1x1"}, {Kind: KindMarker, Data: "exit 0"},
 	} {
-		file = append(file, e.line()...)
+		file = append(file, e.Line()...)
 	}
 	var out strings.Builder
 	must(t, Plain(&out, bytes.NewReader(file)))

@@ -57,14 +57,15 @@ type Event struct {
 	Data string
 }
 
-// line is an event as it stands in a file. Nothing in it acts on a terminal
+// Line is an event as it stands in a file. Nothing in it acts on a terminal
 // that shows the file itself.
-func (e Event) line() []byte {
+func (e Event) Line() []byte {
 	data, _ := json.Marshal(e.Data) // strings always marshal
 	return append(fmt.Appendf(nil, "[%.6f,%q,%s]", e.At.Seconds(), e.Kind, clean.Visible(data)), '\n')
 }
 
-func (h Header) line() []byte {
+// Line is a header as it stands in a file.
+func (h Header) Line() []byte {
 	b, _ := json.Marshal(h) // always marshals
 	return append(clean.Visible(b), '\n')
 }

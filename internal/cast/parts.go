@@ -81,7 +81,7 @@ func (r *Recorder) openPart(part int) error {
 	return r.write(Header{
 		Version: 2, Width: r.width, Height: r.height, Timestamp: r.start.Unix(), Title: r.opts.Title,
 		Source: Source{Of: r.opts.Of, Made: r.opts.Made, Terminal: r.opts.Terminal, Start: r.start, Part: part},
-	}.line())
+	}.Line())
 }
 
 // reopen goes on with a part, behind its last whole line. One without a whole
@@ -114,7 +114,7 @@ func (r *Recorder) reopen(part int) (whole bool, err error) {
 // too many.
 func (r *Recorder) turn() error {
 	next := partName(r.opts.Name, r.part+1)
-	if err := r.write(Event{At: r.last, Kind: KindMarker, Data: "continued in " + next}.line()); err != nil {
+	if err := r.write(Event{At: r.last, Kind: KindMarker, Data: "continued in " + next}.Line()); err != nil {
 		return err
 	}
 	if err := r.openPart(r.part + 1); err != nil {
@@ -124,7 +124,7 @@ func (r *Recorder) turn() error {
 		if err := r.dir.Remove(partName(r.opts.Name, old)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return r.write(Event{Kind: KindMarker, Data: dropped(old)}.line())
+		return r.write(Event{Kind: KindMarker, Data: dropped(old)}.Line())
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ type Recorder struct {
 	size   int64 // of f, whole lines
 	start  time.Time
 	last   time.Duration // of the latest event of the part
-	text   [streams]*text
+	text   [streams]*Text
 	width  int
 	height int
 	missed int64 // bytes that could not be written
@@ -83,11 +83,11 @@ func Open(o Options) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("recording: %w", err)
 	}
-	title := newText(o.Secrets, false)
-	o.Title = title.next([]byte(o.Title)) + title.end()
+	title := NewText(o.Secrets, false)
+	o.Title = title.Next([]byte(o.Title)) + title.End()
 	r := &Recorder{opts: o, dir: dir, width: o.Width, height: o.Height}
 	for i := range r.text {
-		r.text[i] = newText(o.Secrets, !o.Terminal && i != input)
+		r.text[i] = NewText(o.Secrets, !o.Terminal && i != input)
 	}
 	if err := r.begin(); err != nil {
 		r.closeFiles()
@@ -123,7 +123,7 @@ func (r *Recorder) Output(stream int, b []byte) error {
 	if r.closed {
 		return nil
 	}
-	return r.keep(stream, r.text[stream].next(b))
+	return r.keep(stream, r.text[stream].Next(b))
 }
 
 // Input records what was typed.
@@ -177,8 +177,8 @@ func (r *Recorder) Mark(what string) error {
 	if r.closed {
 		return nil
 	}
-	shown := newText(r.opts.Secrets, false)
-	return errors.Join(r.rest(), r.add(KindMarker, shown.next([]byte(what))+shown.end()))
+	shown := NewText(r.opts.Secrets, false)
+	return errors.Join(r.rest(), r.add(KindMarker, shown.Next([]byte(what))+shown.End()))
 }
 
 // Hide hides more secrets from now on.
@@ -198,7 +198,7 @@ func (r *Recorder) Hide(secrets ...string) {
 func (r *Recorder) rest() error {
 	var errs []error
 	for i, t := range r.text {
-		errs = append(errs, r.keep(i, t.end()))
+		errs = append(errs, r.keep(i, t.End()))
 	}
 	return errors.Join(errs...)
 }
@@ -224,12 +224,12 @@ func (r *Recorder) Close(how string) error {
 
 // add writes an event, in a new part when the current one is full.
 func (r *Recorder) add(kind, data string) error {
-	line := Event{At: r.elapsed(), Kind: kind, Data: data}.line()
+	line := Event{At: r.elapsed(), Kind: kind, Data: data}.Line()
 	if r.size+int64(len(line)) > r.opts.Limit/keptParts {
 		if err := r.turn(); err != nil {
 			return fmt.Errorf("recording: %w", err)
 		}
-		line = Event{At: r.elapsed(), Kind: kind, Data: data}.line()
+		line = Event{At: r.elapsed(), Kind: kind, Data: data}.Line()
 	}
 	if err := r.write(line); err != nil {
 		return fmt.Errorf("recording: %w", err)

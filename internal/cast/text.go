@@ -8,23 +8,28 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/internal/clean"
 )
 
-// text makes events' text out of one stream's bytes, wherever reads have cut
+// Text makes events' text out of one stream's bytes, wherever reads have cut
 // them: secrets hidden, and what is no UTF-8 replaced.
-type text struct {
+type Text struct {
 	secrets *clean.Stream
 	pipe    bool   // lines end in \n alone
 	cut     []byte // the beginning of a character
 	cr      bool   // the last byte was \r
 }
 
-func newText(secrets []string, pipe bool) *text {
-	return &text{secrets: clean.NewStream(secrets), pipe: pipe}
+// NewText makes a Text that hides secrets; of a pipe, lines get the ends that a
+// terminal gives them.
+func NewText(secrets []string, pipe bool) *Text {
+	return &Text{secrets: clean.NewStream(secrets), pipe: pipe}
 }
 
-func (t *text) next(b []byte) string { return t.convert(t.secrets.Next(b), false) }
-func (t *text) end() string          { return t.convert(t.secrets.End(), true) }
+// Next is the text of what came next, as far as it is known to be whole.
+func (t *Text) Next(b []byte) string { return t.convert(t.secrets.Next(b), false) }
 
-func (t *text) convert(b []byte, last bool) string {
+// End is what was held back.
+func (t *Text) End() string { return t.convert(t.secrets.End(), true) }
+
+func (t *Text) convert(b []byte, last bool) string {
 	b = append(t.cut, b...)
 	t.cut = nil
 	if n := incomplete(b); n > 0 && !last {
@@ -52,7 +57,7 @@ func incomplete(b []byte) int {
 }
 
 // lineEnds does what a terminal does to a program's line ends.
-func (t *text) lineEnds(s string) string {
+func (t *Text) lineEnds(s string) string {
 	if !strings.Contains(s, "\n") {
 		t.cr = strings.HasSuffix(s, "\r") || s == "" && t.cr
 		return s

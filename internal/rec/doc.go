@@ -10,6 +10,7 @@
 //	wardyn-rec init  -stages FILE ...               ... after what the file says
 //	wardyn-rec exec  [-cols N -rows N] ID -- argv...  first process of an exec
 //	wardyn-rec kill  [-s SIG] ID                    end that exec
+//	wardyn-rec -run ID [flags] -- argv...           record it, in the sandbox's own word
 //	wardyn-rec probe                                does this runtime run programs right?
 //	wardyn-rec netprobe [-timeout D] target...      what can be reached from here?
 //	wardyn-rec listen target...                     something to be reached

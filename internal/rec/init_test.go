@@ -66,15 +66,6 @@ func TestUsageIsRefused(t *testing.T) {
 	}
 }
 
-func TestW1RecorderFormIsRefusedByName(t *testing.T) {
-	cmd := wardynRec(t, "-cast-dir", "/tmp", "-run", "r", "--", "true")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if got := code(t, cmd.Run()); got != exitUsage || !strings.Contains(stderr.String(), "recording") {
-		t.Errorf("exit %d, stderr %q", got, stderr.String())
-	}
-}
-
 func TestPathIsTheTasksOwn(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/tool", []byte("#!/bin/sh\necho $1 in $(pwd)\nexit 5\n"), 0o755); err != nil {

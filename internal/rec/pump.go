@@ -25,6 +25,8 @@ const (
 type pump struct {
 	r, w *os.File // pipe; w is the command's end
 	out  *os.File
+	// heard, unless nil, is given all that passes.
+	heard func([]byte)
 }
 
 func newPump(out int) (*pump, error) {
@@ -50,10 +52,8 @@ func (p *pump) run() bool {
 	buf := make([]byte, pumpSize)
 	for {
 		n, err := p.r.Read(buf)
-		if n > 0 {
-			if _, err := p.out.Write(buf[:n]); err != nil {
-				return false
-			}
+		if n > 0 && !p.pass(buf[:n]) {
+			return false
 		}
 		switch {
 		case err == nil:
@@ -72,10 +72,8 @@ func (p *pump) finish(buf []byte) bool {
 	for owed > 0 || time.Now().Before(end) {
 		p.r.SetReadDeadline(time.Now().Add(drainQuiet))
 		n, err := p.r.Read(buf)
-		if n > 0 {
-			if _, err := p.out.Write(buf[:n]); err != nil {
-				return false
-			}
+		if n > 0 && !p.pass(buf[:n]) {
+			return false
 		}
 		if err != nil { // quiet and still held open by someone, or at its end
 			return true
@@ -83,6 +81,15 @@ func (p *pump) finish(buf []byte) bool {
 		owed -= n
 	}
 	return true
+}
+
+// pass hands bytes on; false means that nobody reads our output.
+func (p *pump) pass(b []byte) bool {
+	if p.heard != nil {
+		p.heard(b)
+	}
+	_, err := p.out.Write(b)
+	return err == nil
 }
 
 // held is the number of bytes in the pipe.

@@ -20,6 +20,8 @@ const usage = `wardyn-rec runs inside a wardyn sandbox.
   wardyn-rec init -stages FILE [-idle | -- argv...]  the same after the stages of FILE
   wardyn-rec exec [-cols N -rows N] ID -- argv...  first process of an exec
   wardyn-rec kill [-s SIG] ID                      end the exec of that id; one that is gone is success
+  wardyn-rec [-cast-dir DIR] [-out-dir DIR | -upload-url URL] -run ID -- argv...
+                                                   record argv's terminal, or its output, while it runs
   wardyn-rec probe                                 run 64 processes and check what they compute
   wardyn-rec netprobe [-timeout 2s] target...      try to reach each target, one JSON line each
   wardyn-rec listen target...                      answer on tcp:addr:port and udp:addr:port
@@ -54,16 +56,11 @@ func Main(args []string, version string) int {
 		io.WriteString(os.Stdout, usage)
 		return 0
 	default:
-		return unknown(cmd)
+		if strings.HasPrefix(cmd, "-") {
+			return runRecord(args[1:])
+		}
+		return fail(exitUsage, "unknown command %q; see wardyn-rec help", cmd)
 	}
-}
-
-// unknown refuses a command line by what it looks like.
-func unknown(cmd string) int {
-	if strings.HasPrefix(cmd, "-") {
-		return fail(exitUsage, "%s: the recorder's command line; recording a terminal from inside the sandbox is not part of this version", cmd)
-	}
-	return fail(exitUsage, "unknown command %q; see wardyn-rec help", cmd)
 }
 
 // fail prints one line on standard error and returns code.

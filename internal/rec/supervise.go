@@ -46,6 +46,11 @@ func forwardable(s os.Signal) bool { return s != syscall.SIGTTIN && s != syscall
 // Reaping and signalling happen in this one loop, so a signal never goes to a
 // pid that was reaped and given to someone else.
 func supervise(pid, target int, s *signals, abort <-chan struct{}) int {
+	return superviseTo(pid, func(sig syscall.Signal) { syscall.Kill(target, sig) }, s, abort)
+}
+
+// superviseTo is supervise for a target that send reaches.
+func superviseTo(pid int, send func(syscall.Signal), s *signals, abort <-chan struct{}) int {
 	for {
 		select {
 		case <-s.child:
@@ -54,10 +59,10 @@ func supervise(pid, target int, s *signals, abort <-chan struct{}) int {
 			}
 		case sig := <-s.forward:
 			if forwardable(sig) {
-				syscall.Kill(target, sig.(syscall.Signal))
+				send(sig.(syscall.Signal))
 			}
 		case <-abort:
-			syscall.Kill(target, syscall.SIGKILL)
+			send(syscall.SIGKILL)
 			abort = nil
 		}
 	}
