@@ -42,7 +42,7 @@ func start(t *testing.T, bin string) *cluster {
     }
     volumes {
       paths = ["` + shared + `"]
-    }`
+    }` + lent(t)
 	t.Cleanup(func() { purge(t, plugin, config) })
 	n := testenv.StartNomad(t, bin, plugin, config, neighbour(pause), fmt.Sprintf(shapesClient, t.TempDir()))
 	return &cluster{Nomad: n, image: image, data: data, shared: shared}

@@ -28,6 +28,7 @@ func TestNomad(t *testing.T) {
 			t.Run("ports", c.ports)
 			t.Run("shapes", c.shapes)
 			t.Run("semantics", c.semantics)
+			t.Run("credentials", c.credentials)
 			t.Run("exec", c.exec)
 			t.Run("signals", c.signals)
 			t.Run("plugin killed", func(t *testing.T) { c.killedUnder(t, c.pluginPID) })
