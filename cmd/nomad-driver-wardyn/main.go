@@ -26,7 +26,7 @@ func main() {
 		Args:       os.Args[1:],
 		Stdout:     os.Stdout,
 		Stderr:     os.Stderr,
-		Getenv:     os.Getenv,
+		LookupEnv:  os.LookupEnv,
 		Interrupts: interrupts,
 		Version:    version,
 		Executable: self,

@@ -27,13 +27,17 @@ func cniPath() string {
 }
 
 // neighbour configures what groups with a docker task need: Nomad's own driver
-// beside ours, whose pause container comes from a local image, and CNI.
+// beside ours, whose pause container comes from a local image, and CNI. Three
+// minutes after its task that driver would remove the image, which is all tests'.
 func neighbour(pause string) string {
 	text := fmt.Sprintf(`
 plugin "docker" {
   config {
     infra_image = %q
     allow_privileged = false
+    gc {
+      image = false
+    }
   }
 }
 `, pause)

@@ -67,7 +67,9 @@ func (c *cluster) nodeDrained(t *testing.T) {
 	c.run(t, "signals.nomad.hcl")
 	a := c.until(t, "signals", "running")
 	c.untilLog(t, a, "ready")
-	defer c.Detached("node", "eligibility", "-self", "-enable")
+	// Works while the drain goes on and when it has ended; what only enables the
+	// node fails in the one case.
+	defer c.Detached("node", "drain", "-self", "-disable", "-yes", "-detach")
 	defer c.Detached("job", "stop", "-purge", "-detach", "signals")
 	c.CLI(t, "node", "drain", "-self", "-enable", "-yes", "-deadline", "60s", "-detach")
 	c.Eventually(t, 60*time.Second, "the task was told to end", func() bool {

@@ -30,7 +30,8 @@ const (
 type Env struct {
 	Args           []string // without the program's own name
 	Stdout, Stderr io.Writer
-	Getenv         func(string) string
+	// LookupEnv reads the environment.
+	LookupEnv func(key string) (string, bool)
 	// Interrupts begins to deliver the signals that end a run: the first asks it
 	// to stop, the second kills it. SIGPIPE is among them so that it does not
 	// end the program; a failed write is what tells that nobody reads any more.
@@ -70,7 +71,7 @@ func Main(ctx context.Context, e Env) int {
 	// What is started beside a plugin may inherit its environment, so its
 	// command goes before the cookie.
 	beside := len(e.Args) > 0 && slices.Contains([]string{keeperCommand.name, holderCommand.name, caretakerCommand.name}, e.Args[0])
-	if !beside && e.Getenv(cookieKey) == cookieValue {
+	if cookie, _ := e.LookupEnv(cookieKey); cookie == cookieValue && !beside {
 		return e.report(e.servePlugin())
 	}
 	if len(e.Args) == 0 {

@@ -28,9 +28,9 @@ type Node struct {
 
 // judge says what would become of job files.
 type judge struct {
-	host plugin.HostConfig
-	node *Node // nil when nobody was asked
-	vars map[string]string
+	host   plugin.HostConfig
+	node   *Node // nil when nobody was asked
+	values jobfile.Values
 }
 
 // problem is one reason why a file is refused.
@@ -76,7 +76,7 @@ func (j judge) file(ctx context.Context, path string) (fileVerdict, error) {
 	if strings.HasSuffix(path, ".json") {
 		return out, fmt.Errorf("%s: job files in JSON are not read; use the HCL form", path)
 	}
-	job, err := jobfile.ParseFile(path, jobfile.Options{Vars: j.vars, Cluster: true})
+	job, err := jobfile.ParseFile(path, jobfile.Options{Values: j.values, Cluster: true})
 	var bad *jobfile.Error
 	switch {
 	case errors.As(err, &bad):

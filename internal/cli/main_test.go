@@ -13,19 +13,14 @@ import (
 func testEnv(stdout, stderr *bytes.Buffer, args ...string) Env {
 	return Env{
 		Args: args, Stdout: stdout, Stderr: stderr, Version: "1.2.3",
-		Getenv:      func(string) string { return "" },
+		LookupEnv:   func(string) (string, bool) { return "", false },
 		ServePlugin: func() error { return errors.New("served") },
 	}
 }
 
 func TestDispatch(t *testing.T) {
-	cookie := func(value string) func(string) string {
-		return func(key string) string {
-			if key == "NOMAD_PLUGIN_MAGIC_COOKIE" {
-				return value
-			}
-			return ""
-		}
+	cookie := func(value string) func(string) (string, bool) {
+		return func(key string) (string, bool) { return value, key == "NOMAD_PLUGIN_MAGIC_COOKIE" }
 	}
 	for name, c := range map[string]struct {
 		args   []string
@@ -55,7 +50,7 @@ func TestDispatch(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		e := testEnv(&stdout, &stderr, c.args...)
-		e.Getenv = cookie(c.cookie)
+		e.LookupEnv = cookie(c.cookie)
 		code := Main(context.Background(), e)
 		if code != c.code || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) ||
 			(c.stdout == "") != (stdout.Len() == 0) || (c.stderr == "") != (stderr.Len() == 0) {
@@ -67,7 +62,7 @@ func TestDispatch(t *testing.T) {
 // TestMissingPlugin: a program that was built without it says so.
 func TestMissingPlugin(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	e := Env{Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return cookieValue }}
+	e := Env{Stdout: &stdout, Stderr: &stderr, LookupEnv: func(string) (string, bool) { return cookieValue, true }}
 	if code := Main(context.Background(), e); code != exitFailed || !strings.Contains(stderr.String(), "without the plugin") {
 		t.Errorf("exit %d, %s", code, stderr.String())
 	}

@@ -27,7 +27,7 @@ import (
 // plugin over a runner in memory, and its keeper.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{"keeper", "holder", "caretaker"}, os.Args[1]) {
-		os.Exit(Main(context.Background(), Env{Args: os.Args[1:], Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv}))
+		os.Exit(Main(context.Background(), Env{Args: os.Args[1:], Stdout: io.Discard, Stderr: io.Discard, LookupEnv: os.LookupEnv}))
 	}
 	if plugin.LaunchedByNomad() {
 		plugin.Serve(plugin.Options{Version: "1.2.3", Build: memoryBackend})

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -49,7 +48,7 @@ removed at its end.`,
 type runOptions struct {
 	job          string
 	group        string
-	vars         varFlag
+	values       valueFlags
 	pluginConfig string
 	allocRoot    string
 	keep         bool
@@ -61,8 +60,7 @@ type runOptions struct {
 }
 
 func (o *runOptions) bind(fs *flag.FlagSet) {
-	o.vars = varFlag{}
-	fs.Var(o.vars, "var", "value of a variable, as `NAME=VALUE`; may be repeated")
+	o.values.bind(fs)
 	fs.StringVar(&o.group, "group", "", "the `GROUP` to run, when the job has several")
 	fs.StringVar(&o.pluginConfig, "plugin-config", "", "HCL `FILE` with the plugin's options, or an agent's file with its plugin block;\n      data_dir in it is not used: a run has a data dir of its own")
 	fs.StringVar(&o.allocRoot, "alloc-dir", "", "`DIR` to make the allocation's directory in; default is a new temporary one")
@@ -75,20 +73,6 @@ func (o *runOptions) bind(fs *flag.FlagSet) {
 
 // logLevels are the values of -log-level, from the most talkative on.
 var logLevels = []string{"trace", "debug", "info", "warn", "error"}
-
-// varFlag collects -var NAME=VALUE.
-type varFlag map[string]string
-
-func (v varFlag) String() string { return "" }
-
-func (v varFlag) Set(s string) error {
-	name, value, ok := strings.Cut(s, "=")
-	if !ok || name == "" {
-		return errors.New("want NAME=VALUE")
-	}
-	v[name] = value
-	return nil
-}
 
 // parseRun reads the arguments. Flags may stand on both sides of the job file;
 // the first "--" begins the command of -exec.

@@ -385,7 +385,7 @@ func TestRunArguments(t *testing.T) {
 		"log level":         {[]string{"-log-level", "loud", "a"}, `-log-level "loud": want one of trace, debug`, runOptions{}},
 		"bad var":           {[]string{"-var", "x", "a"}, "want NAME=VALUE", runOptions{}},
 		"unknown flag":      {[]string{"a", "-x"}, "not defined: -x", runOptions{}},
-		"both sides":        {[]string{"-keep", "a", "-var", "x=1", "-var", "y=a=b"}, "", runOptions{job: "a", keep: true, vars: varFlag{"x": "1", "y": "a=b"}}},
+		"both sides":        {[]string{"-keep", "a", "-var", "x=1", "-var", "y=a=b"}, "", runOptions{job: "a", keep: true, values: valueFlags{given: varFlag{"x": "1", "y": "a=b"}}}},
 		"exec":              {[]string{"-exec", "t", "a", "--", "sh", "--", "-c"}, "", runOptions{job: "a", exec: "t", argv: []string{"sh", "--", "-c"}}},
 	} {
 		var stdout, stderr bytes.Buffer
@@ -397,7 +397,7 @@ func TestRunArguments(t *testing.T) {
 			continue
 		}
 		if !ok || o.job != c.want.job || o.keep != c.want.keep || o.exec != c.want.exec ||
-			fmt.Sprint(o.argv) != fmt.Sprint(c.want.argv) || len(o.vars) != len(c.want.vars) || o.vars["y"] != c.want.vars["y"] {
+			fmt.Sprint(o.argv) != fmt.Sprint(c.want.argv) || len(o.values.given) != len(c.want.values.given) || o.values.given["y"] != c.want.values.given["y"] {
 			t.Errorf("%s: %+v, want %+v", name, o, c.want)
 		}
 	}

@@ -36,7 +36,7 @@ type run struct {
 // runJob does what run is for and returns the exit code.
 func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int, err error) {
 	r := &run{env: e, options: o, streams: map[string][2]*lineWriter{}}
-	if r.job, r.group, err = loadGroup(o); err != nil {
+	if r.job, r.group, err = loadGroup(o, o.values.values(e)); err != nil {
 		return exitFailed, err
 	}
 	if r.config, err = loadPluginConfig(o.pluginConfig); err != nil {
@@ -105,8 +105,8 @@ func (r *run) launch(ctx context.Context, launch launcher, work *workspace, plac
 }
 
 // loadGroup reads the job file and picks the group to run.
-func loadGroup(o runOptions) (*jobfile.Job, jobfile.Group, error) {
-	job, err := jobfile.ParseFile(o.job, jobfile.Options{Vars: o.vars})
+func loadGroup(o runOptions, values jobfile.Values) (*jobfile.Job, jobfile.Group, error) {
+	job, err := jobfile.ParseFile(o.job, jobfile.Options{Values: values})
 	if err != nil {
 		return nil, jobfile.Group{}, err
 	}

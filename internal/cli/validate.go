@@ -36,15 +36,14 @@ agent does not start on an unknown one.`,
 
 // checkOptions are those of validate and explain.
 type checkOptions struct {
-	vars         varFlag
+	values       valueFlags
 	pluginConfig string
 	offline      bool
 	json         bool
 }
 
 func (o *checkOptions) bind(fs *flag.FlagSet) {
-	o.vars = varFlag{}
-	fs.Var(o.vars, "var", "value of a variable, as `NAME=VALUE`; may be repeated")
+	o.values.bind(fs)
 	fs.StringVar(&o.pluginConfig, "plugin-config", "", "HCL `FILE` with the plugin's options, or an agent's file with its plugin block")
 	fs.BoolVar(&o.offline, "offline", false, "do not ask an engine: judge for any node")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
@@ -120,7 +119,7 @@ func check(ctx context.Context, e Env, o checkOptions, files []string) (checked,
 	for _, f := range faults {
 		out.Config = append(out.Config, problem{File: o.pluginConfig, Line: lines.find(f.Field), Fault: f})
 	}
-	j := judge{host: h, vars: o.vars}
+	j := judge{host: h, values: o.values.values(e)}
 	switch {
 	case len(files) == 0:
 		return out, nil

@@ -13,8 +13,8 @@ import (
 
 // Options are what a job file is read with.
 type Options struct {
-	// Vars are values for the file's variables, as text.
-	Vars map[string]string
+	// Values are those of the file's variables.
+	Values Values
 	// Dir is where relative paths in file() start; "" is the file's own folder.
 	Dir string
 	// Cluster reads a file that a cluster will run: what one node cannot do is
@@ -42,8 +42,9 @@ func ParseFile(path string, o Options) (*Job, error) {
 	return Parse(path, src, o)
 }
 
-// Parse reads a job file. The error is an *Error with everything that is wrong.
-// When its problems are all of kind Refused, the job is returned beside it.
+// Parse reads a job file. The error is an *Error with everything that is wrong,
+// or that a file of values could not be read. When its problems are all of kind
+// Refused, the job is returned beside it.
 func Parse(name string, src []byte, o Options) (*Job, error) {
 	p := &parser{report: report{src: src, cluster: o.Cluster}, vars: map[string]*variable{}}
 	if strings.HasSuffix(name, ".json") {
@@ -54,10 +55,14 @@ func Parse(name string, src []byte, o Options) (*Job, error) {
 	if p.diags(diags) {
 		return nil, p.err()
 	}
+	values, err := o.Values.readFiles()
+	if err != nil {
+		return nil, err
+	}
 	s := p.open("the file", file.Body.(*hclsyntax.Body), fileRules)
-	p.prepare(s, o)
+	p.prepare(s, o, values)
 	job := p.theJob(s, name)
-	err := p.err()
+	err = p.err()
 	if e, ok := err.(*Error); ok && e.Faulty() && (!o.Cluster || job == nil) {
 		return nil, err
 	}
@@ -67,7 +72,7 @@ func Parse(name string, src []byte, o Options) (*Job, error) {
 
 // prepare sets the evaluation context up: functions, variables, locals, and the
 // texts of the references that stay.
-func (p *parser) prepare(s section, o Options) {
+func (p *parser) prepare(s section, o Options, files []valueFile) {
 	texts := map[string]cty.Value{}
 	for _, kind := range []string{"job", "locals"} {
 		for _, b := range s.blocks[kind] {
@@ -82,7 +87,7 @@ func (p *parser) prepare(s section, o Options) {
 		p.noBlocks("variables", b)
 		p.declareShort(b)
 	}
-	p.assign(o.Vars)
+	p.assign(o.Values, files)
 	p.bindVariables()
 	for _, b := range s.blocks["locals"] {
 		p.noBlocks("locals", b)

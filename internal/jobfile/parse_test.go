@@ -31,7 +31,7 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			job, err := jobfile.Parse(filepath.Base(file), src, jobfile.Options{
-				Vars: varsOf(src),
+				Values: jobfile.Values{Given: varsOf(src)},
 				Dir:  "testdata",
 			})
 			var problems *jobfile.Error

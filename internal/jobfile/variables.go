@@ -72,32 +72,6 @@ func (p *parser) declareShort(b *hclsyntax.Block) {
 	}
 }
 
-// assign sets variables from the command line. Text for a string, a number or
-// an untyped variable is taken literally, for any other type as an expression.
-func (p *parser) assign(given map[string]string) {
-	for _, name := range sortedKeys(given) {
-		from := hcl.Range{Filename: "-var " + name}
-		v, ok := p.vars[name]
-		if !ok {
-			p.fault(from, "the job file declares no variable %q%s", name, suggest(name, sortedKeys(p.vars)))
-			continue
-		}
-		value := cty.StringVal(given[name])
-		if v.typ != cty.String && v.typ != cty.Number && v.typ != cty.DynamicPseudoType {
-			expr, diags := hclsyntax.ParseExpression([]byte(given[name]), from.Filename, hcl.InitialPos)
-			if !diags.HasErrors() {
-				value, diags = expr.Value(nil)
-			}
-			if diags.HasErrors() {
-				p.fault(from, "%q is no value of type %s", given[name], typeexpr.TypeString(v.typ))
-				v.value = cty.DynamicVal
-				continue
-			}
-		}
-		p.setVariable(v, value, func(err error) { p.fault(from, "%v", err) })
-	}
-}
-
 // setVariable converts a value to the variable's type. A variable with a bad
 // value becomes unknown, so that what uses it adds no further complaint.
 func (p *parser) setVariable(v *variable, value cty.Value, complain func(error)) {
