@@ -32,6 +32,7 @@ type Client struct {
 	Spool string
 	Log   *slog.Logger
 
+	starting  sync.Mutex      // one start at a time, of either
 	order     sync.Mutex      // one request to the holder at a time: no hold overtakes a release
 	mu        sync.Mutex      // guards what follows
 	held      map[string]Task // by id
@@ -172,7 +173,7 @@ func (c *Client) Quit(ctx context.Context) error {
 	return errors.Join(c.keeper().quit(ctx), c.holder().quit(ctx))
 }
 
-func (c *Client) keeper() daemon { return daemon{"keeper", c.Socket, c.Command} }
+func (c *Client) keeper() daemon { return daemon{"keeper", c.Socket, c.Command, &c.starting} }
 
 func (c *Client) spoolDir() string {
 	if c.Spool != "" {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -17,6 +18,9 @@ type daemon struct {
 	name    string // in errors
 	socket  string
 	command []string
+	// starting is held by who starts one: another that finds none at that moment
+	// would start a second, which waits for as long as the first lives.
+	starting *sync.Mutex
 }
 
 // ask sends one request. With start the process is started when there is none. It
@@ -68,6 +72,11 @@ func (d daemon) askOnce(ctx context.Context, r request, fds ...int) (response, e
 func (d daemon) start(ctx context.Context) error {
 	if len(d.command) == 0 {
 		return fmt.Errorf("%s: none is running and no command starts one", d.name)
+	}
+	d.starting.Lock()
+	defer d.starting.Unlock()
+	if _, err := d.askOnce(ctx, request{Op: "list"}); !errors.Is(err, ErrGone) {
+		return err // somebody else has started it
 	}
 	cmd := exec.Command(d.command[0], d.command[1:]...)
 	cmd.Args[0] = "wardyn-" + d.name // so that what is aimed at the plugin misses it

@@ -12,7 +12,7 @@ import (
 const reholdPause = time.Second
 
 func (c *Client) holder() daemon {
-	return daemon{"holder", HolderSocket(c.Socket), c.Holder}
+	return daemon{"holder", HolderSocket(c.Socket), c.Holder, &c.starting}
 }
 
 // hold has a task's log FIFOs held, and sees to it that they stay so for as

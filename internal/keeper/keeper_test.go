@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -108,7 +109,7 @@ func TestK8ReaderDiesAndComesBack(t *testing.T) {
 	}
 }
 
-// One keeper a socket, however many ask for one at once.
+// One keeper a socket, however many ask for one at once; none waits behind it.
 func TestK8OneKeeper(t *testing.T) {
 	w := newWorld(t)
 	serving := make(chan int32, 8)
@@ -129,6 +130,22 @@ func TestK8OneKeeper(t *testing.T) {
 			t.Errorf("processes %d and %d both serve", first, pid)
 		}
 	}
+	if n := processes(w.Command); n != 1 {
+		t.Errorf("%d processes were started", n)
+	}
+}
+
+// processes counts those with these arguments.
+func processes(argv []string) int {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	n := 0
+	for _, f := range files {
+		b, _ := os.ReadFile(f) // one that has ended is none
+		if _, args, _ := strings.Cut(string(b), "\x00"); args == strings.Join(argv[1:], "\x00")+"\x00" {
+			n++
+		}
+	}
+	return n
 }
 
 // TestQuitAfterAKill: a keeper that was killed leaves its socket and its lock
