@@ -27,8 +27,11 @@ func (p *Plugin) ExecTaskStreaming(stream driverpb.Driver_ExecTaskStreamingServe
 	}
 	t, ok := p.tasks.get(TaskID(setup.GetTaskId()))
 	shell := asksShell(setup.GetCommand())
+	in := receive(stream)
 	if ok && setup.GetCommand()[0] == verbCommand && !shell {
-		return p.answerVerb(&replies{stream: stream}, t, setup.GetCommand()[1:])
+		err := p.answerVerb(&replies{stream: stream}, t, setup.GetCommand()[1:])
+		in.hearOut(stream.Context())
+		return err
 	}
 	t, b, err := p.living(setup.GetTaskId())
 	if err != nil {
@@ -43,10 +46,9 @@ func (p *Plugin) ExecTaskStreaming(stream driverpb.Driver_ExecTaskStreamingServe
 		}
 		spec = runner.Shell(runner.AttachOptions{})
 	}
-	in := receive(stream)
 	held := []*driverpb.ExecTaskStreamingRequest{first}
 	if spec.TTY {
-		held = awaitSize(held, in)
+		held = awaitSize(held, in.messages)
 		for _, m := range held {
 			if size := m.GetTtySize(); size != nil {
 				spec.Cols, spec.Rows = cells(size.GetWidth()), cells(size.GetHeight())
@@ -61,8 +63,10 @@ func (p *Plugin) ExecTaskStreaming(stream driverpb.Driver_ExecTaskStreamingServe
 	defer p.recordExec(t, spec, session)()
 	// Whoever leaves ends the process, also while it is not being read.
 	defer context.AfterFunc(ctx, func() { session.Close() })()
-	go feed(held, in, session, cancel)
-	return drainExec(&replies{stream: stream}, session)
+	go feed(held, in.messages, session, cancel)
+	err = drainExec(&replies{stream: stream}, session)
+	in.hearOut(ctx)
+	return err
 }
 
 // asksShell reports whether a command is the verb that opens a shell: the one
@@ -75,26 +79,6 @@ func asksShell(argv []string) bool {
 // Clients send it in a message of its own, at once; a program that starts before
 // it comes would first draw for a terminal of another size.
 const sizeGrace = 250 * time.Millisecond
-
-// receive delivers what the user sends until the user leaves.
-func receive(stream driverpb.Driver_ExecTaskStreamingServer) <-chan *driverpb.ExecTaskStreamingRequest {
-	in := make(chan *driverpb.ExecTaskStreamingRequest)
-	go func() {
-		defer close(in)
-		for {
-			m, err := stream.Recv()
-			if err != nil {
-				return
-			}
-			select {
-			case in <- m:
-			case <-stream.Context().Done():
-				return
-			}
-		}
-	}()
-	return in
-}
 
 // awaitSize collects messages until one holds the terminal's size, for a moment.
 func awaitSize(held []*driverpb.ExecTaskStreamingRequest, in <-chan *driverpb.ExecTaskStreamingRequest) []*driverpb.ExecTaskStreamingRequest {
