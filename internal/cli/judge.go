@@ -92,6 +92,7 @@ func (j judge) file(ctx context.Context, path string) (fileVerdict, error) {
 				j.task(ctx, job, g, t, &out)
 			}
 			j.group(g, &out)
+			j.mesh(g, &out)
 		}
 	}
 	slices.SortStableFunc(out.Faults, func(a, b problem) int { return cmp.Compare(a.Line, b.Line) })
@@ -138,6 +139,9 @@ func (j judge) task(ctx context.Context, job *jobfile.Job, g jobfile.Group, t jo
 	}
 	for _, n := range r.Notes {
 		out.note(t.Pos, "task %q: %s", t.Name, n)
+	}
+	if t.Resources.MemoryMaxMB != 0 { // no driver can tell, see docs/options.md
+		out.note(placeOf(t, "resources.memory_max", ""), "task %q: memory_max counts where the scheduler allows memory oversubscription; elsewhere Nomad drops it without a word, and memory is the limit", t.Name)
 	}
 	if j.node != nil && r.Sandbox != nil && len(t.Unread) == 0 {
 		faults, note := j.node.Check(ctx, r)
@@ -194,7 +198,7 @@ func draftOf(job *jobfile.Job, g jobfile.Group, t jobfile.Task) plugin.Draft {
 	e := taskenv.Task{
 		JobID: job.ID, JobName: job.Name, Namespace: job.Namespace, Group: g.Name, Name: t.Name, AllocID: "draft",
 		CPU: int64(t.Resources.CPU), MemoryMB: int64(t.Resources.MemoryMB), MemoryMaxMB: int64(t.Resources.MemoryMaxMB),
-		Meta: t.Meta, Env: t.Env,
+		Meta: t.Meta, Env: t.Env, Upstreams: upstreams(g, t.Places),
 	}
 	if n := t.Resources.Cores; n > 0 {
 		e.Cores = fmt.Sprintf("0-%d", n-1)

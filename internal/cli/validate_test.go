@@ -129,6 +129,20 @@ func TestValidateJSON(t *testing.T) {
 	}
 }
 
+// TestValidateNotesMemoryMax (nomad#10895): where the scheduler does not allow it
+// no driver hears of it, so it is said before placement.
+func TestValidateNotesMemoryMax(t *testing.T) {
+	file := func(resources string) string {
+		path := writeJob(t, "image = \"a\"\n}\nresources {\n"+resources)
+		return path
+	}
+	_, with, _ := checkCall(t, nil, "validate", "-offline", file("memory = 64\nmemory_max = 128"))
+	_, without, _ := checkCall(t, nil, "validate", "-offline", file("memory = 64"))
+	if note := `job.nomad.hcl:11: task "t": memory_max counts where`; !strings.Contains(with, note) || strings.Contains(without, "memory_max") {
+		t.Errorf("with:\n%s\nwithout:\n%s", with, without)
+	}
+}
+
 func TestExplain(t *testing.T) {
 	job := writeJob(t, "image = \"present:1\"\ncommand = \"sh\"\negress {\n allow = [\"a.example\"]\n}")
 	code, stdout, stderr := checkCall(t, askable, "explain", job)

@@ -18,7 +18,7 @@ func (p *parser) group(b *hclsyntax.Block, j *Job) (Group, bool) {
 	if s.read("count", &count) && count != 1 {
 		p.refuse(s.attrs["count"].Range(), "%s: count = %d is not supported by run: it starts one allocation; write count = 1", s.where, count)
 	}
-	p.services(s)
+	g.Services = p.services(s)
 	if nb := s.single("network"); nb != nil {
 		g.Network = p.network(s.where, nb)
 	}
@@ -51,14 +51,6 @@ func (p *parser) judgeTasks(s section, b *hclsyntax.Block, g Group) {
 	}
 	if leaders > 1 {
 		p.fault(b.DefRange(), "%s: %d tasks are leaders; one can be", s.where, leaders)
-	}
-}
-
-// services notes each service: it is neither registered nor checked.
-func (p *parser) services(s section) {
-	for _, b := range s.blocks["service"] {
-		p.open(s.where+": service", b.Body, serviceRules) // for what it refuses
-		p.note(b.DefRange(), "%s: service has no effect here: it is not registered, its checks are not run", s.where)
 	}
 }
 

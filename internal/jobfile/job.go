@@ -28,6 +28,8 @@ type Group struct {
 	Network *Network          `json:",omitempty"`
 	Tasks   []Task
 	Pos     Pos `json:"-"`
+	// Services are the group's own; see Options.Cluster.
+	Services []Service `json:"-"`
 }
 
 // Network is a group's network block.

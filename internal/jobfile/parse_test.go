@@ -32,7 +32,7 @@ func TestGolden(t *testing.T) {
 			}
 			job, err := jobfile.Parse(filepath.Base(file), src, jobfile.Options{
 				Values: jobfile.Values{Given: varsOf(src)},
-				Dir:  "testdata",
+				Dir:    "testdata",
 			})
 			var problems *jobfile.Error
 			if err != nil && !errors.As(err, &problems) {

@@ -37,6 +37,17 @@ func (pl Places) Find(field, value string) (Pos, bool) {
 	return Pos{}, false
 }
 
+// Add records where an element of an option is that is written elsewhere than
+// in the task; the option itself is where the first of them is.
+func (pl Places) Add(field, element string, at Pos) {
+	p, ok := pl[field]
+	if !ok {
+		p = Place{Pos: at, elements: map[string]Pos{}}
+		pl[field] = p
+	}
+	p.elements[element] = at
+}
+
 // Labels are those of the blocks of one name, in order.
 func (pl Places) Labels(block string) []string {
 	var out []string

@@ -100,7 +100,7 @@ var taskRules = table{
 
 var serviceRules = table{
 	attrs: map[string]rule{
-		"name": {verdict: skip}, "provider": {verdict: skip}, "port": {verdict: skip}, "tags": {verdict: skip},
+		"name": {}, "provider": {verdict: skip}, "port": {}, "tags": {verdict: skip},
 		"task": {verdict: skip}, "address": {verdict: skip}, "address_mode": {verdict: skip},
 		"canary_tags": {verdict: skip}, "canary_meta": {verdict: skip}, "cluster": {verdict: skip}, "enable_tag_override": {verdict: skip},
 		"kind": {verdict: skip}, "meta": {verdict: skip}, "on_update": {verdict: skip}, "tagged_addresses": {verdict: skip},
@@ -110,6 +110,36 @@ var serviceRules = table{
 		"canary_meta": {verdict: skip}, "meta": {verdict: skip}, "tagged_addresses": {verdict: skip}, "weights": {verdict: skip},
 		"connect": {refused, noConsul + ", hence no service mesh"},
 	},
+}
+
+var connectRules = table{
+	attrs:  map[string]rule{"native": {}},
+	blocks: map[string]rule{"sidecar_service": {}, "sidecar_task": {verdict: skip}, "gateway": {verdict: skip}},
+}
+
+var sidecarRules = table{
+	attrs: map[string]rule{
+		"port": {verdict: skip}, "tags": {verdict: skip}, "disable_default_tcp_check": {verdict: skip}, "meta": {verdict: skip},
+	},
+	blocks: map[string]rule{"proxy": {}, "meta": {verdict: skip}},
+}
+
+var meshProxyRules = table{
+	attrs: map[string]rule{
+		"local_service_address": {verdict: skip}, "local_service_port": {verdict: skip}, "config": {verdict: skip},
+	},
+	blocks: map[string]rule{
+		"upstreams": {}, "transparent_proxy": {}, "expose": {verdict: skip}, "config": {verdict: skip},
+	},
+}
+
+var upstreamRules = table{
+	attrs: map[string]rule{
+		"destination_name": {}, "local_bind_port": {}, "datacenter": {verdict: skip}, "local_bind_address": {verdict: skip},
+		"destination_namespace": {verdict: skip}, "destination_partition": {verdict: skip}, "destination_peer": {verdict: skip}, "destination_type": {verdict: skip},
+		"local_bind_socket_path": {verdict: skip}, "local_bind_socket_mode": {verdict: skip}, "config": {verdict: skip},
+	},
+	blocks: map[string]rule{"mesh_gateway": {verdict: skip}, "config": {verdict: skip}},
 }
 
 var networkRules = table{

@@ -5,6 +5,7 @@ package taskenv
 import (
 	"fmt"
 	"maps"
+	"net"
 	"regexp"
 	"strconv"
 	"strings"
@@ -39,6 +40,13 @@ type Task struct {
 	Ports       []Port
 	Meta        map[string]string // of job, group and task, the innermost winning
 	Env         map[string]string // the job's env block; values may refer to other names
+	Upstreams   []Upstream        // of the group's services in Consul's mesh
+}
+
+// Upstream is another service, which a proxy of the group brings to its loopback.
+type Upstream struct {
+	Name string
+	Port int // on the loopback
 }
 
 // Port is one port of the group's network.
@@ -58,6 +66,9 @@ type Dirs struct {
 
 // ImageDirs are the directories of a task that runs in an image of its own.
 var ImageDirs = Dirs{Alloc: "/alloc", Local: "/local", Secrets: "/secrets"}
+
+// loopback is where the proxy of a mesh listens.
+const loopback = "127.0.0.1"
 
 // Build returns the environment of a task: Nomad's own variables and then the job's, whose
 // values have ${...} references to any of them, and to node facts, replaced.
@@ -90,17 +101,23 @@ func Build(n Node, t Task, d Dirs) map[string]string {
 		env["NOMAD_CPU_CORES"] = t.Cores
 	}
 	for k, v := range t.Meta {
-		env["NOMAD_META_"+clean(k)] = v
-		env["NOMAD_META_"+strings.ToUpper(clean(k))] = v
+		env["NOMAD_META_"+Clean(k)] = v
+		env["NOMAD_META_"+strings.ToUpper(Clean(k))] = v
 	}
 	addPorts(env, t.Ports)
+	for _, u := range t.Upstreams {
+		name, port := Clean(u.Name), strconv.Itoa(u.Port)
+		env["NOMAD_UPSTREAM_IP_"+name] = loopback
+		env["NOMAD_UPSTREAM_PORT_"+name] = port
+		env["NOMAD_UPSTREAM_ADDR_"+name] = net.JoinHostPort(loopback, port)
+	}
 	addJobEnv(env, n, t.Env)
 	return env
 }
 
 func addPorts(env map[string]string, ports []Port) {
 	for _, p := range ports {
-		label, inside := clean(p.Label), p.Value
+		label, inside := Clean(p.Label), p.Value
 		if p.To > 0 {
 			inside = p.To
 		}
@@ -152,7 +169,7 @@ func (n Node) Facts() map[string]string {
 
 var unclean = regexp.MustCompile(`[^a-zA-Z0-9_]`)
 
-// clean makes a name fit for an environment variable.
-func clean(name string) string { return unclean.ReplaceAllString(name, "_") }
+// Clean makes a name fit for an environment variable.
+func Clean(name string) string { return unclean.ReplaceAllString(name, "_") }
 
 func short(id string) string { return id[:min(8, len(id))] }

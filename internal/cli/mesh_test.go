@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestValidateKnowsTheMesh (K18): upstreams are refused before placement as a
+// start refuses them, and the rest of a connect block is named with what it
+// comes to.
+func TestValidateKnowsTheMesh(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "job.nomad.hcl")
+	text := `job "j" {
+  group "g" {
+    network {
+      mode = "bridge"
+      port "api" {}
+    }
+    service {
+      name = "api"
+      port = "api"
+      connect {
+        sidecar_service {
+          proxy {
+            upstreams {
+              destination_name = "the-db"
+              local_bind_port  = 5432
+            }
+            upstreams {
+              destination_name = "cache"
+              local_bind_port  = 6379
+            }
+            transparent_proxy {}
+          }
+        }
+      }
+    }
+    service {
+      name = "admin"
+      port = 9000
+      connect {
+        sidecar_service {}
+      }
+    }
+    service {
+      name = "own"
+      connect {
+        native = true
+      }
+    }
+    task "t" {
+      driver = "wardyn"
+      config {
+        image = "a"
+        ports = ["api"]
+      }
+    }
+  }
+  group "others" {
+    service {
+      name = "x"
+      connect {
+        native = true
+      }
+    }
+    task "t" {
+      driver = "docker"
+      config {}
+    }
+  }
+}
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, _ := checkCall(t, nil, "validate", "-offline", path)
+	got := strings.Split(strings.ReplaceAll(strings.TrimSpace(stdout), path, "job"), "\n")
+	for _, want := range []string{
+		`job:13: task "t": connect = "the_db": upstreams of the service mesh listen on the group's loopback, which a sandbox does not see;`,
+		`job:17: task "t": connect = "cache": `,
+		`note: job:11: service "api": sidecar_service: the proxy is a task of Nomad's own; what it lets in reaches task "t" through port "api"`,
+		`note: job:11: service "api": transparent_proxy catches nothing`,
+		`note: job:30: service "admin": sidecar_service: the proxy finds nobody on port "9000"`,
+		`note: job:35: service "own": connect: native: `,
+	} {
+		if !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, want) }) {
+			t.Errorf("%q is not in\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+	if code != exitFailed || strings.Contains(stdout, `service "x"`) {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
+}

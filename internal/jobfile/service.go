@@ -1,0 +1,82 @@
+package jobfile
+
+import (
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// Service is what a group registers, as far as a sandbox is concerned.
+type Service struct {
+	Name    string
+	Port    string   // a label of the group's network, or a number
+	Connect *Connect // nil without a connect block
+	Pos     Pos
+}
+
+// Connect is a service's part in Consul's mesh.
+type Connect struct {
+	Native      bool // the task speaks to Consul itself
+	Sidecar     bool // Nomad adds a proxy to the group
+	Transparent bool // what leaves the group's network goes through that proxy
+	Upstreams   []Upstream
+	Pos         Pos
+}
+
+// Upstream is another service, brought to the group's loopback by the proxy.
+type Upstream struct {
+	Name string
+	Port int
+	Pos  Pos
+}
+
+// services reads each service. On one node it is neither registered nor
+// checked, which is noted.
+func (p *parser) services(s section) []Service {
+	var out []Service
+	for _, b := range s.blocks["service"] {
+		ss := p.open(s.where+": service", b.Body, serviceRules)
+		p.note(b.DefRange(), "%s: service has no effect here: it is not registered, its checks are not run", s.where)
+		v := Service{Pos: posOf(b.DefRange())}
+		if p.cluster { // else nobody asks, and what it refers to need not be known
+			ss.read("name", &v.Name)
+			ss.read("port", &v.Port)
+			v.Connect = p.connect(ss)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func (p *parser) connect(s section) *Connect {
+	b := s.single("connect")
+	if b == nil {
+		return nil
+	}
+	cs := p.open(s.where+": connect", b.Body, connectRules)
+	c := &Connect{Pos: posOf(b.DefRange())}
+	cs.read("native", &c.Native)
+	sidecar := cs.single("sidecar_service")
+	if sidecar == nil {
+		return c
+	}
+	c.Sidecar, c.Pos = true, posOf(sidecar.DefRange())
+	proxy := p.open(cs.where+": sidecar_service", sidecar.Body, sidecarRules).single("proxy")
+	if proxy == nil {
+		return c
+	}
+	ps := p.open(cs.where+": sidecar_service: proxy", proxy.Body, meshProxyRules)
+	c.Transparent = ps.single("transparent_proxy") != nil
+	for _, ub := range ps.blocks["upstreams"] {
+		c.Upstreams = append(c.Upstreams, p.upstream(ps.where, ub))
+	}
+	return c
+}
+
+func (p *parser) upstream(where string, b *hclsyntax.Block) Upstream {
+	s := p.open(where+": upstreams", b.Body, upstreamRules)
+	u := Upstream{Pos: posOf(b.DefRange())}
+	if s.required(b, "destination_name") {
+		s.read("destination_name", &u.Name)
+	}
+	s.whole("local_bind_port", &u.Port, 0)
+	return u
+}
