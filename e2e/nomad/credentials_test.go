@@ -40,7 +40,8 @@ func lent(t *testing.T) string {
 // credentials: blocks with labels come through agent and client, secrets that
 // Nomad rendered are found, and the client's state holds none.
 func (c *cluster) credentials(t *testing.T) {
-	c.run(t, "credentials.nomad.hcl")
+	c.CLI(t, "job", "run", "-detach", "-var", "image="+c.image, filepath.Join("testdata", "credentials.nomad.hcl"))
+	t.Cleanup(func() { c.stopAll("credentials") })
 	a := c.until(t, "credentials", "running", "failed")
 	wants(t, "the settings", c.CLI(t, "alloc", "exec", a.ID, "wardyn", "explain"),
 		"api.example.internal: x-api-key from secrets/model.key", "corp.example.internal: Authorization from the operator's corp", "put to a reviewer")
