@@ -21,8 +21,9 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
 
-// pool is this package's own egress pool.
-const pool = "10.214.236.0/22"
+// pool is this package's own egress pool: of several subnets, since an engine
+// may take one for in use that is not.
+const pool = "10.214.192.0/20"
 
 // limit bounds a test's wait for anything at all.
 const limit = testenv.Patience
