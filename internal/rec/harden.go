@@ -20,6 +20,9 @@ import (
 // gVisor takes none from the engine, so there we bring our own.
 func harden() error {
 	closeOnExec() // it may need what a process that is not dumpable has lost
+	if err := insideRoot(); err != nil {
+		return err
+	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot shut our memory: %w", err)
 	}
@@ -35,6 +38,24 @@ func harden() error {
 		return fmt.Errorf("no filter of system calls is known for %s", runtime.GOARCH)
 	}
 	return install(compile(arch, rules))
+}
+
+// insideRoot refuses to go on from a working directory that lies outside our
+// root. An image can lead there by a link, where a runtime still has a folder
+// of the host's open as it changes into that directory; everything we start
+// would begin in it.
+func insideRoot() error {
+	var b [unix.PathMax]byte
+	n, err := unix.Getcwd(b[:])
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ERANGE):
+		return nil // removed meanwhile, or deeper than a path can say: inside
+	case err != nil:
+		return fmt.Errorf("cannot tell where the working directory is: %w", err)
+	case n == 0 || b[0] != '/': // the kernel writes "(unreachable)" before those
+		return errors.New("the working directory lies outside the sandbox's root; set work_dir")
+	}
+	return nil
 }
 
 // install puts a filter over every thread of this process.

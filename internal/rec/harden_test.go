@@ -137,3 +137,30 @@ func TestInitCannotBeTraced(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// TestWorkingDirectoryOutsideTheRoot: nothing is started from a directory of
+// somebody else's, which an image reaches where a runtime leaves one open.
+func TestWorkingDirectoryOutsideTheRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("changing the root takes root")
+	}
+	dir := t.TempDir()
+	program, err := os.ReadFile(recPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "rec"), program, 0o755), os.Mkdir(filepath.Join(dir, "proc"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for from, want := range map[string]int{"": exitNotExecutable, "/": 0} {
+		for _, argv := range [][]string{{"init", "--"}, {"exec", "x", "--"}} {
+			cmd := exec.CommandContext(testCtx(t), "/rec", append(argv, "/rec", "version")...)
+			cmd.Dir = from // "" stays where this test is, outside
+			cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir}
+			out, err := cmd.CombinedOutput()
+			if got := code(t, err); got != want || want != 0 && !strings.Contains(string(out), "outside the sandbox's root") {
+				t.Errorf("%s from %q: code %d, want %d: %s", argv[0], from, got, want, out)
+			}
+		}
+	}
+}

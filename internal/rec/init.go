@@ -8,14 +8,16 @@ func runInit(args []string) int {
 	if err != nil {
 		return fail(exitUsage, "%v", err)
 	}
+	// Before anything of the image's runs: the CA's way into the system's store
+	// is a program of the image's, too.
+	if err := harden(); err != nil {
+		return fail(exitNotExecutable, "init: %v", err)
+	}
 	placeCA()
 	if a.gate != "" {
 		if code, open := awaitGate(a.gate, s); !open {
 			return code
 		}
-	}
-	if err := harden(); err != nil {
-		return fail(exitNotExecutable, "init: %v", err)
 	}
 	if a.stages != "" {
 		if code := runStages(s, a.stages); code != 0 {

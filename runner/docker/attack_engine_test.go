@@ -22,7 +22,8 @@ var attackRefused = []string{
 
 // A task, as root or not, makes no user namespace and no raw or packet socket,
 // has no hold on its own pid 1, and sees nothing of what its image would set in
-// the driver's name: neither as main process nor as an exec. At CC2 the filter
+// the driver's name: neither as main process, nor as an exec, nor as what its
+// image has for init to run. At CC2 the filter
 // is wardyn-rec's, and what goes past it is given all that.
 func TestTaskCannotWidenItsSandbox(t *testing.T) {
 	program, err := os.ReadFile(testenv.Build(t, "./runner/docker/testdata/attack"))
@@ -32,7 +33,11 @@ func TestTaskCannotWidenItsSandbox(t *testing.T) {
 	image := testenv.ImageWith(t, testenv.ImageConfig{
 		Env: []string{"LD_PRELOAD=/evil.so", "NOMAD_TOKEN=t", "VAULT_TOKEN=t", "RAINIER_SETUP_B64=eA==", "WARDYN_RUN_TOKEN=t"},
 		// Whatever the test's user is, it may execute it.
-		ExtraFiles: map[string]string{"bin/attack": string(program)},
+		ExtraFiles: map[string]string{
+			"bin/attack": string(program),
+			// Init runs it for the run's CA, where its user may write that store.
+			"bin/update-ca-certificates": "#!/bin/sh\nattack >/report 2>&1\n", "usr/local/share/ca-certificates/.keep": "",
+		},
 	})
 	w := newWorld(t)
 	for _, rt := range testenv.Runtimes(t) {
@@ -47,6 +52,7 @@ func (w *world) testAttack(t *testing.T, rt, user, image string) {
 	spec := specFor(t, rt)
 	sink := newCollector()
 	spec.Image = image
+	spec.Env = map[string]string{"WARDYN_MITM_CA_PEM": "a run's CA"}
 	spec.Task = &runner.TaskProcess{Argv: sh("attack; echo end; exec sleep 98765"), User: user, NoNetwork: true, Output: sink}
 	ref := w.startedSandbox(t, spec)
 	x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: []string{"attack"}})
@@ -54,6 +60,10 @@ func (w *world) testAttack(t *testing.T, rt, user, image string) {
 		t.Fatal(err)
 	}
 	inExec := drain(x, nil)
+	reports := map[string]string{"exec": inExec.stdout + inExec.stderr}
+	if user == "0:0" {
+		reports["image's program"] = w.direct(t, ref, "/bin/cat", "/report")
+	}
 	if rt != "runc" && user == "1000:1000" {
 		if out := w.direct(t, ref, "/bin/attack"); !strings.Contains(out, "user namespace: errno 0") {
 			t.Errorf("without the filter no user namespace is made, so this shows nothing:\n%s", out)
@@ -62,8 +72,8 @@ func (w *world) testAttack(t *testing.T, rt, user, image string) {
 	if err := w.KillSandbox(t.Context(), ref); err != nil {
 		t.Fatal(err)
 	}
-	asMain, _ := sink.streams(t)
-	for how, report := range map[string]string{"exec": inExec.stdout + inExec.stderr, "main process": asMain} {
+	reports["main process"], _ = sink.streams(t)
+	for how, report := range reports {
 		if rt == "runc" && !strings.Contains(report, "init's environment: refused\n") {
 			t.Errorf("%s reads init's environment", how) // gVisor lets it; the task's own is the same
 		}
