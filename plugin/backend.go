@@ -41,7 +41,8 @@ type Backend struct {
 	// Claim keeps the backend to one plugin process; nil when nobody could share it.
 	Claim Claim
 	// Begin starts what would get in the way of another process with the same
-	// claim. It is called once, with the claim taken; nil is nothing.
+	// claim, and is called each time the claim is taken: another that had it
+	// meanwhile has taken the place of what was begun. nil is nothing.
 	Begin func() error
 	// TrimSetups removes images of setups beyond what the operator keeps; nil
 	// keeps all.

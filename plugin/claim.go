@@ -29,6 +29,24 @@ type Claim interface {
 	Give()
 }
 
+// begin takes the claim and begins what goes with it. On an error this process
+// does not have the claim.
+func (b *Backend) begin(ctx context.Context) error {
+	if b.Claim != nil {
+		if err := b.Claim.Take(ctx, claimWait); err != nil {
+			return err
+		}
+	}
+	if b.Begin == nil {
+		return nil
+	}
+	err := b.Begin()
+	if err != nil && b.Claim != nil {
+		b.Claim.Give()
+	}
+	return err
+}
+
 // clientCame and clientLeft count the streams that a client keeps open.
 func (p *Plugin) clientCame() {
 	p.mu.Lock()
@@ -99,7 +117,7 @@ func (p *Plugin) reclaim() error {
 	if !p.orphaned {
 		return nil
 	}
-	if err := p.built.Claim.Take(p.life, claimWait); err != nil {
+	if err := p.built.begin(p.life); err != nil {
 		return err
 	}
 	p.orphaned = false

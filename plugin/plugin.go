@@ -209,15 +209,7 @@ func (p *Plugin) build() (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.Claim != nil {
-		err = b.Claim.Take(p.life, claimWait)
-	}
-	if err == nil && b.Begin != nil {
-		if err = b.Begin(); err != nil && b.Claim != nil {
-			b.Claim.Give()
-		}
-	}
-	if err == nil {
+	if err = b.begin(p.life); err == nil {
 		return b, nil
 	}
 	if b.Close != nil {

@@ -36,7 +36,7 @@ type Order struct {
 
 // ServeCtl serves a socket at path by which root on this node decides about
 // approvals. It is another one than the sidecars': no sandbox is anywhere near
-// it. A socket that an earlier process left is replaced.
+// it. A socket that this or another process has served there is replaced.
 func (s *Server) ServeCtl(path string) error {
 	if len(path) > longestSocket {
 		return fmt.Errorf("ctl socket: path %q has %d bytes and a socket's may have %d; choose a shorter data_dir", path, len(path), longestSocket)
@@ -58,8 +58,12 @@ func (s *Server) ServeCtl(path string) error {
 		return context.WithValue(ctx, peerKey{}, peerOf(c))
 	}
 	s.mu.Lock()
+	old := s.ctl
 	s.ctl = srv
 	s.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
 	go func() {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.opts.Log.Error("ctl socket failed", "error", err)

@@ -78,6 +78,22 @@ func TestK34RootOnTheNodeDecides(t *testing.T) {
 	}
 }
 
+// A process that had the node's socket, and has it again after another, serves
+// it again.
+func TestK34CtlSocketIsTakenBack(t *testing.T) {
+	b, other := newBench(t), newBench(t)
+	path := filepath.Join(t.TempDir(), "s")
+	for _, s := range []*bench{b, other, b} {
+		if err := s.ServeCtl(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other.Shutdown()
+	if list, err := NewCtl(path).Approvals(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
 // The mode of the socket is one wall, the kernel's word on the caller another.
 func TestK34TheSocketIsForTheDriversUserAlone(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -11,10 +11,23 @@ import (
 // maxLine bounds a line that is read back; none of ours is longer.
 const maxLine = 512 << 10
 
-// replaceFile replaces a file of the folder in one step.
+// replaceFile replaces a file of the folder in one step. What is written first
+// is a file of this call's own: a job may have planted a pipe under its name, or
+// a link to another of our files.
 func replaceFile(root *os.Root, name string, data []byte) error {
 	tmp := "." + name + ".new"
-	if err := root.WriteFile(tmp, data, 0o600); err != nil {
+	if err := ignoreMissing(root.Remove(tmp)); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
 		return err
 	}
 	return root.Rename(tmp, name)

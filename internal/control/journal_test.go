@@ -2,6 +2,7 @@ package control
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
@@ -326,5 +328,38 @@ func TestSummaryCounts(t *testing.T) {
 	}
 	if len(s.Hosts) != 3 || s.Hosts[0] != (HostSummary{Host: "b", Port: 443, Denied: 2}) {
 		t.Errorf("hosts %+v", s.Hosts)
+	}
+}
+
+// What a job has planted where a file of ours is written first is taken away: a
+// link to another of our files, or a pipe that nobody reads.
+func TestReplacingAFileFollowsNothingPlanted(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	root, err := taskpath.OpenRecords(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	records := filepath.Join(dir, journalName)
+	planted := filepath.Join(dir, "."+approvalsName+".new")
+	for name, plant := range map[string]func() error{
+		"link": func() error { return os.Symlink(journalName, planted) },
+		"pipe": func() error { return syscall.Mkfifo(planted, 0o600) },
+		"file": func() error { return os.Link(records, planted) },
+	} {
+		if err := errors.Join(os.WriteFile(records, []byte("evidence"), 0o600), plant()); err != nil {
+			t.Fatal(err)
+		}
+		if err := replaceFile(root, approvalsName, []byte(name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		got, _ := os.ReadFile(filepath.Join(dir, approvalsName))
+		kept, _ := os.ReadFile(records)
+		if string(got) != name || string(kept) != "evidence" {
+			t.Errorf("%s: approvals %q, records %q", name, got, kept)
+		}
 	}
 }

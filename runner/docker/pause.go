@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -14,6 +15,9 @@ import (
 
 // parkGrace is how long a parked sandbox's process may take to end by itself.
 const parkGrace = 10 * time.Second
+
+// listLag is many times what an engine takes to list what it knows.
+const listLag = 15 * time.Second
 
 var _ runner.Suspender = (*Runner)(nil)
 
@@ -85,7 +89,27 @@ func (r *Runner) Park(ctx context.Context, ref string) error {
 	if _, err := r.look(ctx, ref); err != nil {
 		return err // StopProcess would take a sandbox that is gone for a success
 	}
-	return r.stopProcess(ctx, ref, "", parkGrace, false)
+	if err := r.stopProcess(ctx, ref, "", parkGrace, false); err != nil {
+		return err
+	}
+	return r.awaitListed(ctx, ref)
+}
+
+// awaitListed returns when the engine lists a sandbox as stopped. It brings its
+// list up to date a moment after it has said that a process is down, and who
+// asks the list in between would count a slot that is free.
+func (r *Runner) awaitListed(ctx context.Context, ref string) error {
+	ctx, cancel := context.WithTimeout(ctx, listLag)
+	defer cancel()
+	for pause := (backoff{}); ; {
+		all, err := r.ListSandboxes(ctx)
+		if err == nil && !slices.ContainsFunc(all, func(l runner.Listed) bool { return l.Ref == ref && l.Running }) {
+			return nil
+		}
+		if serr := pause.sleep(ctx); serr != nil {
+			return fmt.Errorf("suspend %s: the engine lists it as running: %w: %w", ref, runner.ErrUnavailable, errors.Join(serr, err))
+		}
+	}
 }
 
 func suspended(s *container.State) bool { return s.Paused }

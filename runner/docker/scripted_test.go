@@ -26,6 +26,7 @@ type scripted struct {
 	pause   func() error
 	unpause func() error
 	logs    func() (io.ReadCloser, error)
+	list    func() []container.ContainerState // of the one container
 	runner  *Runner
 	calls   atomic.Int64
 }
@@ -62,6 +63,13 @@ func (s *scripted) ContainerWait(ctx context.Context, _ string, _ container.Wait
 		done <- container.WaitResponse{StatusCode: code}
 	}()
 	return done, failed
+}
+
+func (s *scripted) ContainerList(context.Context, container.ListOptions) (out []container.Summary, err error) {
+	for _, st := range s.list() {
+		out = append(out, container.Summary{Names: []string{"/" + scriptedRef}, State: st, Labels: s.runner.reserved(scriptedRef, componentAgent)})
+	}
+	return out, nil
 }
 
 func (s *scripted) ContainerKill(_ context.Context, _, signal string) error { return s.kill(signal) }

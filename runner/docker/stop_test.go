@@ -189,3 +189,36 @@ func TestFreezeRaces(t *testing.T) {
 		t.Errorf("Pause that did nothing: %v", err)
 	}
 }
+
+// A parked sandbox is listed as stopped when Park returns, although the engine
+// goes on listing it as running for a while. One that it never lists as stopped
+// is an error, and one that is gone is none.
+func TestParkedIsListedAsStopped(t *testing.T) {
+	for name, c := range map[string]struct {
+		stale int // how many lists are
+		after []container.ContainerState
+		err   error
+	}{
+		"at once": {after: []container.ContainerState{container.StateExited}},
+		"late":    {stale: 5, after: []container.ContainerState{container.StateExited}},
+		"gone":    {stale: 1},
+		"never":   {stale: 1 << 30, err: runner.ErrUnavailable},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := 0
+			s := &scripted{inspect: func() (*container.State, error) { return exitedState(0), nil }}
+			s.list = func() []container.ContainerState {
+				if asked++; asked <= c.stale {
+					return []container.ContainerState{container.StateRunning}
+				}
+				return c.after
+			}
+			if err := newScripted(t, s).Park(t.Context(), scriptedRef); !errors.Is(err, c.err) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if c.err == nil && asked != c.stale+1 {
+				t.Errorf("%s: asked %d times", name, asked)
+			}
+		})
+	}
+}
