@@ -2,12 +2,11 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
-	"syscall"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
@@ -22,7 +21,8 @@ const (
 
 // keepDisk measures what a task has on the node's disks for as long as it
 // lives: over its limit that is an event, over a fifth more it is ended, unless
-// the operator only wants to know.
+// the operator only wants to know. What cannot be measured whole counts as far
+// as it could be, and is an event too.
 func (p *Plugin) keepDisk(b *Backend, t *task, every time.Duration) {
 	limit := t.state.DiskMiB
 	reader, ok := b.Runner.(runner.DiskReader)
@@ -31,7 +31,7 @@ func (p *Plugin) keepDisk(b *Backend, t *task, every time.Duration) {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	var told time.Time
+	var told, unmeasured time.Time
 	for {
 		select {
 		case <-tick.C:
@@ -41,9 +41,10 @@ func (p *Plugin) keepDisk(b *Backend, t *task, every time.Duration) {
 			return
 		}
 		used, err := diskUse(t.ctx, reader, t)
-		if err != nil {
-			p.taskLog(t).Debug("disk use could not be measured", "error", err)
-			continue
+		if err != nil && t.ctx.Err() == nil && time.Since(unmeasured) >= diskAgain {
+			unmeasured = time.Now()
+			p.taskLog(t).Warn("disk use could not be measured whole", "error", err)
+			p.events.emit(t.config, "What the task has on disk could not be measured whole: "+err.Error())
 		}
 		if used <= limit {
 			continue
@@ -77,41 +78,18 @@ func (p *Plugin) endForDisk(b *Backend, t *task, text string) {
 }
 
 // diskUse is what a task has on disk, in MiB: what its sandbox wrote over the
-// image, its own folder and the allocation's data.
+// image, its own folder and the allocation's but for the logs. With an error it
+// is what could be measured.
 func diskUse(ctx context.Context, r runner.DiskReader, t *task) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, diskTimeout)
 	defer cancel()
 	total, err := r.DiskUsage(ctx, t.state.Ref)
-	if err != nil {
-		return 0, err
-	}
+	errs := []error{err}
 	d := taskDirs(t.config)
-	for _, dir := range []string{d.Local(), filepath.Join(d.Shared(), "data")} {
-		n, err := treeSize(ctx, dir)
-		if err != nil {
-			return 0, err
-		}
+	for _, part := range []struct{ dir, skip string }{{d.Local(), ""}, {d.Shared(), "logs"}} {
+		n, err := taskpath.TreeSize(ctx, part.dir, part.skip)
 		total += n
+		errs = append(errs, err)
 	}
-	return total >> 20, nil
-}
-
-// treeSize adds up the blocks of a folder's files, through no link. What
-// vanishes meanwhile counts nothing.
-func treeSize(ctx context.Context, dir string) (total int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			return nil // gone, or closed to everyone
-		}
-		if fi, err := e.Info(); err == nil {
-			if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-				total += st.Blocks * 512
-			}
-		}
-		return nil
-	})
-	return total, err
+	return total >> 20, errors.Join(errs...)
 }

@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -161,6 +163,24 @@ func TestK26AndT41VolumesOfTheNode(t *testing.T) {
 	}
 	if len(names) != 3 {
 		t.Errorf("namespaces share a volume: %v", names)
+	}
+}
+
+// K33: what this node's agent keeps is mounted for nobody, wherever it lies.
+func TestK33NomadsFoldersAreDenied(t *testing.T) {
+	data := t.TempDir()
+	for _, sub := range []string{"alloc/one", "client", "server/raft", "shared"} {
+		if err := os.MkdirAll(filepath.Join(data, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, allocDir := range []string{filepath.Join(data, "alloc", "one"), filepath.Join(data, "alloc", "one") + "/"} {
+		for sub, denied := range map[string]bool{"": true, "alloc": true, "alloc/one": true, "client": true, "server/raft": true, "shared": false} {
+			err := runner.ValidateMountSourceBeside(filepath.Join(data, sub), nomadFolders(allocDir))
+			if errors.Is(err, runner.ErrDenied) != denied {
+				t.Errorf("%q: %v", sub, err)
+			}
+		}
 	}
 }
 

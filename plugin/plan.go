@@ -47,7 +47,7 @@ func factsNow(ctx context.Context, b *Backend, tc *driverpb.TaskConfig, found fi
 		StageDir: stageDir(b, RunID(TaskID(tc.GetId())).String()),
 		Sockets:  sockets(dirs),
 		CheckHost: func(path string) error {
-			return runner.ValidateMountSourceBeside(path, append(b.denied(ctx), filepath.Dir(tc.GetAllocDir())))
+			return runner.ValidateMountSourceBeside(path, append(b.denied(ctx), nomadFolders(tc.GetAllocDir())...))
 		},
 		Secrets: holdsFiles(dirs.Secrets()),
 		Why:     map[types.ConfinementClass]string{},

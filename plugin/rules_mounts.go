@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -55,6 +56,15 @@ func volumeRules(f *faults, c *VolumesConfig) VolumeRules {
 		}
 	}
 	return VolumeRules{Paths: c.Paths, Named: c.Named}
+}
+
+// nomadFolders are where the agent of a task keeps what no job may mount: the
+// folders of all allocations and, beside them unless the operator has moved
+// one, the state of its client and of a server.
+func nomadFolders(allocDir string) []string {
+	allocs := filepath.Dir(filepath.Clean(allocDir))
+	data := filepath.Dir(allocs)
+	return []string{allocs, filepath.Join(data, "client"), filepath.Join(data, "server")}
 }
 
 // allows reports whether a job may mount a path of the host.

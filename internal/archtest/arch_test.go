@@ -26,7 +26,7 @@ var ours = map[string][]string{
 	"runner/types":      {},
 	"runner/egress":     {"runner/types"},
 	"runner":            {"runner/types", "runner/egress"},
-	"runner/docker":     {"runner", "runner/types", "runner/egress", "internal/datadir", "internal/netpool"},
+	"runner/docker":     {"runner", "runner/types", "runner/egress", "internal/datadir", "internal/netpool", "internal/taskpath"},
 	"runner/runnertest": {"runner", "runner/types", "runner/egress"},
 	"driver":            {"runner", "runner/types", "runner/egress"},
 	"driver/drivertest": {"driver", "runner"},

@@ -6,14 +6,16 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
-// K37: what a sandbox writes is measured, under both runtimes.
+// K37: what a sandbox writes is measured, under both runtimes, and also where
+// it has made paths that are too long for the engine.
 func TestK37DiskUsage(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, rt string) {
 		w := newWorld(t)
 		w.assumeWorks(t, classFor(rt), rt)
 		spec := specFor(t, rt)
 		spec.Task.User = ""
-		spec.Task.Argv = sh("dd if=/dev/zero of=/root/big bs=1M count=8 2>/dev/null; sync; exec sleep 98765")
+		spec.Task.Argv = sh("n=$(head -c 250 /dev/zero | tr '\\0' x); cd /root; i=0; while [ $i -lt 20 ]; do mkdir $n; cd $n; i=$((i+1)); done; " +
+			"dd if=/dev/zero of=big bs=1M count=8 2>/dev/null; sync; exec sleep 98765")
 		ref := w.startedSandbox(t, spec)
 		testenv.Eventually(t, "the file to be measured", func() bool {
 			n, err := w.DiskUsage(t.Context(), ref)

@@ -1,6 +1,9 @@
 package docker
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -249,6 +252,23 @@ func TestT43ReadOnlySubmounts(t *testing.T) {
 	// K33: what this host learned at run time.
 	if err := checkSource(runner.Mount{Source: dir}, host, "runc", []string{dir}); err == nil {
 		t.Error("a denied root passes")
+	}
+}
+
+// K33: the engine's own socket is denied, and what it lies in, whatever its name.
+func TestK33TheEnginesSocketIsDenied(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "engine", "s")
+	if err := errors.Join(os.Mkdir(filepath.Dir(socket), 0o700), os.WriteFile(socket, nil, 0o600), os.Mkdir(filepath.Join(dir, "other"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	r := newScripted(t, &scripted{})
+	r.opts.Endpoint = "unix://" + socket
+	for source, denied := range map[string]bool{socket: true, filepath.Dir(socket): true, dir: true, filepath.Join(dir, "other"): false} {
+		err := checkSource(runner.Mount{Source: source}, hostFacts{Major: 20}, "runc", r.deniedBeside(hostFacts{}))
+		if errors.Is(err, runner.ErrDenied) != denied {
+			t.Errorf("%s: %v", source, err)
+		}
 	}
 }
 

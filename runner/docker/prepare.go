@@ -3,6 +3,8 @@ package docker
 import (
 	"context"
 	"fmt"
+	"path"
+	"strings"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
@@ -69,7 +71,7 @@ func (r *Runner) prepare(ctx context.Context, spec runner.SandboxSpec) (plan, er
 }
 
 // Denied lists the places of this host that nobody may mount into a sandbox,
-// as far as the engine can be asked: its own state and this driver's.
+// as far as the engine can be asked: its own state and socket, and this driver's state.
 func (r *Runner) Denied(ctx context.Context) []string {
 	host, err := r.facts(ctx)
 	if err != nil {
@@ -82,6 +84,9 @@ func (r *Runner) deniedBeside(host hostFacts) []string {
 	out := []string{r.opts.Dir.Path(), r.opts.Dir.RunRoot()}
 	if host.Root != "" {
 		out = append(out, host.Root)
+	}
+	if socket := strings.TrimPrefix(r.opts.Endpoint, "unix://"); path.IsAbs(socket) {
+		out = append(out, path.Clean(socket)) // whatever its name: who has it has the host
 	}
 	return out
 }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/docker/docker/api/types/volume"
 	"golang.org/x/sys/unix"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
@@ -53,7 +53,7 @@ func (r *Runner) ListVolumes(ctx context.Context) ([]runner.Volume, error) {
 		made, _ := time.Parse(time.RFC3339, v.CreatedAt) // the zero time where the engine does not say
 		out = append(out, runner.Volume{
 			Name: v.Name, Labels: maps.Clone(v.Labels), Created: made,
-			Bytes: treeSize(ctx, v.Mountpoint), Users: users[v.Name],
+			Bytes: volumeSize(ctx, v.Mountpoint), Users: users[v.Name],
 		})
 	}
 	return out, nil
@@ -78,22 +78,14 @@ func (r *Runner) volumeUsers(ctx context.Context) (map[string][]string, error) {
 	return out, nil
 }
 
-// treeSize counts the bytes that the files below dir take on disk.
-func treeSize(ctx context.Context, dir string) int64 {
-	var total int64
-	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
-		}
-		if fi, err := d.Info(); err == nil && fi.Mode().IsRegular() {
-			total += fi.Size()
-		}
-		return nil
-	})
+// volumeSize is what a volume takes on disk in bytes, -1 where that cannot be
+// measured.
+func volumeSize(ctx context.Context, dir string) int64 {
+	n, err := taskpath.TreeSize(ctx, dir, "")
 	if err != nil {
 		return -1
 	}
-	return total
+	return n
 }
 
 // ExportVolume writes the files of a volume of this instance as a tar archive.
