@@ -26,6 +26,8 @@ type ask struct {
 	Hostname   string
 	TTY, Stdin bool
 	Record     bool
+	// RecordInside: the sandbox records itself, too.
+	RecordInside bool
 
 	Class types.ConfinementClass // "" when none was named
 
@@ -91,7 +93,7 @@ func readAsk(c TaskConfig, h HostConfig, f *faults) ask {
 	a.readFiles(c, h, f)
 	a.readSession(c, h.Sessions, f)
 	a.readLimits(c, h, f)
-	a.readRecord(c.Record, h.Record, f)
+	a.readRecord(c.RecordTaskConfig, h.Record, f)
 	a.readLabels(c, f)
 	a.readPorts(c, f)
 	declinedFaults(f, c.Declined)

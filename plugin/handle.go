@@ -48,6 +48,9 @@ type task struct {
 
 	denials *denials
 	reviews *reviews
+	// reported says what becomes of recordings the sandbox makes of itself; nil
+	// takes none.
+	reported *control.Reported
 	// credentials are what the task's sidecar may ask for.
 	credentials []control.Credential
 	ports       *ports.Set
@@ -90,7 +93,7 @@ func outputOf(b *Backend, run uuid.UUID, stdout, stderr string) keeper.Task {
 func (t *task) control() control.Run {
 	return control.Run{
 		ID: t.state.Run, Owner: ownerOf(t.config), FilesDir: t.records, OnDecision: t.denials.hear,
-		OnApproval: t.reviews.hear, Credentials: t.credentials, Ports: t.ports, Git: gitRules(t.state.Sources), Learn: t.state.Learn,
+		OnApproval: t.reviews.hear, Credentials: t.credentials, Ports: t.ports, Reported: t.reported, Git: gitRules(t.state.Sources), Learn: t.state.Learn,
 	}
 }
 

@@ -120,7 +120,7 @@ func stateOf(pl plan, ref string) state {
 		Class: pl.Spec.Sandbox.ConfinementClass, Image: pl.Spec.Image, TTY: pl.Spec.Sandbox.Task.TTY,
 		Started: time.Now().UTC(), Allow: policy.AllowedDomains, Deny: policy.DeniedDomains,
 		Methods: policy.AllowedMethods, AllowAll: policy.AllowAllEgress, FirstUse: string(policy.FirstUseApproval),
-		Sources: pl.Sources, Ports: pl.Ports, Learn: pl.Learn, Record: pl.Record,
+		Sources: pl.Sources, Ports: pl.Ports, Learn: pl.Learn, Record: pl.Record, Reported: pl.Reported,
 	}
 }
 

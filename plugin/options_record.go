@@ -9,12 +9,14 @@ import (
 
 // RecordTaskConfig is the part of a task's config that is about recordings.
 type RecordTaskConfig struct {
-	Record bool `codec:"record"`
+	Record       bool `codec:"record"`
+	RecordInside bool `codec:"record_inside"`
 }
 
 // addRecordTask adds the schema of RecordTaskConfig.
 func addRecordTask(s map[string]*hclspec.Spec) {
 	s["record"] = hclspec.Attr("record", hclspec.Bool)
+	s["record_inside"] = hclspec.Attr("record_inside", hclspec.Bool)
 }
 
 // RecordHostConfig is the part of the plugin's config that is about recordings.
@@ -67,10 +69,21 @@ func recordRules(f *faults, c RecordHostConfig) RecordRules {
 	return r
 }
 
-// readRecord reads whether the task is recorded.
-func (a *ask) readRecord(wanted bool, r RecordRules, f *faults) {
-	a.Record = wanted || r.Always
-	if wanted && r.Refuse {
-		f.add("record", true, "the operator does not allow it (plugin option record)", "remove the line")
+// readRecord reads whether the task is recorded, and whether its sandbox records
+// itself too.
+func (a *ask) readRecord(c RecordTaskConfig, r RecordRules, f *faults) {
+	a.Record, a.RecordInside = c.Record || r.Always, c.RecordInside
+	for option, wanted := range map[string]bool{"record": c.Record, "record_inside": c.RecordInside} {
+		if wanted && r.Refuse {
+			f.add(option, true, "the operator does not allow it (plugin option record)", "remove the line")
+		}
+	}
+	switch {
+	case !c.RecordInside:
+	case a.NoNetwork:
+		f.add("record_inside", true, "what a sandbox records of itself goes out by its proxy, and network_mode = \"none\" has none",
+			"use record = true, which records outside of the sandbox")
+	case a.Idle:
+		f.add("record_inside", true, "an idle task has no command to record", "use record = true, which records the terminals in it")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
+	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
@@ -30,10 +31,13 @@ const (
 func (p *Plugin) record(b *Backend, t *task) {
 	secrets := t.control().SecretValues()
 	hideWhenRead(b, t)
+	host, _ := p.options()
+	if t.state.Reported {
+		t.reported = &control.Reported{Title: recordingTitle(t, ""), Limit: host.Record.Limit}
+	}
 	if !t.state.Record {
 		return
 	}
-	host, _ := p.options()
 	if n := len(strings.Join(secrets, "")); n > maxHidden {
 		p.unrecorded(t, fmt.Sprintf("its secrets have %d bytes, and %d can be hidden in a recording", n, maxHidden))
 		return

@@ -126,11 +126,25 @@ func TestK35RecordCeiling(t *testing.T) {
 	}
 	f := &faults{}
 	var a ask
-	if a.readRecord(true, RecordRules{Refuse: true}, f); len(f.list) != 1 {
+	if a.readRecord(RecordTaskConfig{Record: true}, RecordRules{Refuse: true}, f); len(f.list) != 1 {
 		t.Error("a recording that the operator refuses is made")
 	}
-	if a.readRecord(false, RecordRules{Always: true}, f); !a.Record {
+	if a.readRecord(RecordTaskConfig{}, RecordRules{Always: true}, f); !a.Record {
 		t.Error("a task is not recorded although the operator says so")
+	}
+	// K20, K36: what needs a proxy or a command is refused without one.
+	for name, c := range map[string]struct {
+		a    ask
+		r    RecordRules
+		want int
+	}{
+		"allowed": {}, "no network": {a: ask{limitAsk: limitAsk{NoNetwork: true}}, want: 1}, "idle": {a: ask{Idle: true}, want: 1},
+		"refused": {r: RecordRules{Refuse: true}, want: 1},
+	} {
+		f := &faults{}
+		if c.a.readRecord(RecordTaskConfig{RecordInside: true}, c.r, f); len(f.list) != c.want {
+			t.Errorf("record_inside, %s: %v", name, f.list)
+		}
 	}
 	for _, c := range []struct {
 		exec                string

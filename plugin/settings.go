@@ -106,6 +106,7 @@ func (s *settingList) sandbox(j judged, pl plan, h HostConfig) {
 	default:
 		s.asked("record", on(j.ask.Record), "false")
 	}
+	s.asked("record_inside", on(j.ask.RecordInside), "false")
 	s.asked("readonly_rootfs", on(p.ReadonlyRootfs), "false")
 	s.asked("capabilities", strings.Join(p.CapAdd, ", "), "none")
 	for _, k := range slices.Sorted(maps.Keys(p.Sysctls)) {

@@ -28,8 +28,10 @@ type state struct {
 	Image   string                 `json:"image"`
 	TTY     bool                   `json:"tty,omitempty"`
 	Record  bool                   `json:"record,omitempty"`
-	DiskMiB int64                  `json:"disk_mib,omitempty"`
-	Started time.Time              `json:"started"`
+	// Reported: recordings that the sandbox makes of itself are kept.
+	Reported bool      `json:"reported,omitempty"`
+	DiskMiB  int64     `json:"disk_mib,omitempty"`
+	Started  time.Time `json:"started"`
 	// Stages run before the command, by name.
 	Stages []string `json:"stages,omitempty"`
 	// The policy, for the verbs that show and explain it.

@@ -52,7 +52,9 @@ type plan struct {
 	// Sources say where the secrets are that its sidecar may ask for.
 	Sources []source
 	Learn   bool
-	Record  bool
+	// Record: outside of the sandbox. Reported: what the sandbox records of itself
+	// is kept.
+	Record, Reported bool
 	// Ports are to be opened before that, too.
 	Ports []ports.Port
 	// Load is an archive to load the image from; nil pulls it.
@@ -159,10 +161,10 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 		Stage:   stage,
 		Sources: sources,
 		Learn:   a.Learn,
-		Record:  a.Record,
-		Ports:   g.Ports,
-		Load:    a.Pull.Load,
-		Notes:   a.Notes,
+		Record:  a.Record, Reported: a.Record || a.RecordInside,
+		Ports: g.Ports,
+		Load:  a.Pull.Load,
+		Notes: a.Notes,
 	}
 	applySession(&pl.Spec, t, a)
 	return pl
@@ -195,6 +197,7 @@ func process(t *driverpb.TaskConfig, a ask, g given, mounts []runner.TaskMount, 
 		Entrypoint:     a.Entrypoint,
 		Image:          a.Pull.Source,
 		Idle:           a.Idle,
+		Recorded:       a.RecordInside,
 		User:           t.GetUser(),
 		WorkDir:        a.WorkDir,
 		Hostname:       a.Hostname,

@@ -17,6 +17,10 @@ type TaskProcess struct {
 	// Idle makes the main process idle; Argv must be empty.
 	Idle bool
 
+	// Recorded runs the command under the sandbox's own recorder, which delivers
+	// what it records by way of the sidecar. It needs a network.
+	Recorded bool
+
 	// Stages run before the command. With OnlyStages there is no command, and
 	// the sandbox ends with code 0 when they are through.
 	Stages     []Stage

@@ -18,7 +18,7 @@ func TestK36Recording(t *testing.T) {
 	r := newRig(t)
 	each(t, func(t *testing.T, class string) {
 		secret := func(s *host.TaskSpec) {
-			s.Config["record"] = true
+			s.Config["record"], s.Config["record_inside"] = true, true
 			s.Config["egress"] = []any{map[string]any{"allow": []any{"api.example"}}}
 			s.Config["inject"] = map[string]any{"k": map[string]any{"host": "api.example", "header": "X-Key", "secret_file": "secrets/key"}}
 		}
@@ -30,7 +30,12 @@ func TestK36Recording(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.recordedTerminal(t)
+		w.recordedScreen(t)
 		eventually(t, "a recording", func() bool { return strings.Contains(w.recordingVerb(t, "cat"), "begun\n") })
+		eventually(t, "what the sandbox recorded of itself", func() bool {
+			list := w.reported(t)
+			return len(list) == 1 && strings.Contains(w.plainRecording(t, list[0].Name), "begun\n")
+		})
 		syscall.Kill(r.keeper(t), syscall.SIGKILL)
 		w.release(t)
 		w.exits(t, 3)
@@ -38,7 +43,22 @@ func TestK36Recording(t *testing.T) {
 		if got := w.plainRecording(t, w.run(t)); got != want {
 			t.Errorf("of the main process: %q", got)
 		}
+		inside := w.reported(t)[0]
+		want = "begun\nover <secret-hidden>\n[exit 3]\n"
+		if got := w.plainRecording(t, inside.Name); got != want || inside.Made != cast.MadeSandbox || inside.End != "exit 3" {
+			t.Errorf("what the sandbox recorded of itself: %+v %q", inside, got)
+		}
 	})
+}
+
+// reported are the recordings that the sandbox has made of itself.
+func (w *work) reported(t *testing.T) []cast.Recording {
+	t.Helper()
+	list, err := cast.List(filepath.Join(w.Dir().Dir, "wardyn"), w.run(t)+".reported-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 // recordingVerb is what the verb recording answers.

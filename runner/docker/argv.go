@@ -3,11 +3,20 @@ package docker
 import (
 	"errors"
 
+	"github.com/google/uuid"
+
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
 // recorderTarget is where every sandbox finds wardyn-rec.
 const recorderTarget = "/.wardyn/wardyn-rec"
+
+const (
+	// mainCastDir is where a main process's recording lies in the sandbox.
+	mainCastDir = "/tmp/wardyn-rec"
+	// recordingRoute is the sidecar's route that recordings go out by.
+	recordingRoute = "/wardyn/v1/recordings/"
+)
 
 // errNoCommand is refused with the hint that helps an author.
 var errNoCommand = errors.New("command: neither the task nor the image names one; set command, or idle = true to keep the sandbox up without one")
@@ -31,7 +40,7 @@ func taskArgv(t runner.TaskProcess, img imageFacts) ([]string, error) {
 }
 
 // mainArgv is a sandbox's pid 1. Task nil is the contract's idle sandbox.
-func mainArgv(t *runner.TaskProcess, img imageFacts) ([]string, error) {
+func mainArgv(run uuid.UUID, t *runner.TaskProcess, img imageFacts) ([]string, error) {
 	if t == nil {
 		return []string{recorderTarget, "init", "--", "sh", "-c", runner.AgentIdleScript}, nil
 	}
@@ -55,5 +64,16 @@ func mainArgv(t *runner.TaskProcess, img imageFacts) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.Recorded {
+		words = recordedArgv(run, words)
+	}
 	return append(append(argv, "--"), words...), nil
+}
+
+// recordedArgv is a command under the sandbox's own recorder (R40). The folder is
+// one that every image has and every user can write in (R4).
+func recordedArgv(run uuid.UUID, words []string) []string {
+	argv := runner.RecorderArgv(mainCastDir, "", proxyURL+recordingRoute+run.String(), run, words)
+	argv[0] = recorderTarget // no image has it on its PATH
+	return argv
 }

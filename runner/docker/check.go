@@ -87,7 +87,7 @@ func checkImage(spec runner.SandboxSpec, img imageFacts, host hostFacts) error {
 		}
 	}
 	errs = append(errs, checkEnvSize(spec, img)...)
-	if _, err := mainArgv(spec.Task, img); err != nil {
+	if _, err := mainArgv(spec.RunID, spec.Task, img); err != nil {
 		errs = append(errs, err)
 	}
 	return invalid(errs)

@@ -63,7 +63,7 @@ func (in agentInput) task() runner.TaskProcess {
 // answer for each class.
 func agentConfig(in agentInput) (containerConfig, error) {
 	t := in.task()
-	argv, err := mainArgv(in.Spec.Task, in.Image)
+	argv, err := mainArgv(in.Spec.RunID, in.Spec.Task, in.Image)
 	if err != nil {
 		return containerConfig{}, err
 	}

@@ -30,12 +30,14 @@ func TestR34Argv(t *testing.T) {
 		{"nothing anywhere", &runner.TaskProcess{}, imageFacts{}, ""},
 		{"an empty word", &runner.TaskProcess{Argv: []string{""}}, imageFacts{}, ""},
 		{"terminal", &runner.TaskProcess{TTY: true, Argv: []string{"a"}}, imageFacts{}, "-tty -- a"},
+		{"R40: recorded", &runner.TaskProcess{Recorded: true}, img, "-- " + recorderTarget + " -cast-dir /tmp/wardyn-rec -upload-url http://wardyn-proxy:3128/wardyn/v1/recordings/" +
+			goldenRun.String() + " -run " + goldenRun.String() + " -- /ep -x def ault"},
 		{"idle", &runner.TaskProcess{Idle: true}, img, "-idle"},
 		{"idle with a terminal", &runner.TaskProcess{Idle: true, TTY: true}, img, "-tty -idle"},
 		{"idle with a command", &runner.TaskProcess{Idle: true, Argv: []string{"a"}}, img, ""},
 		{"the contract's idle sandbox", nil, img, "-- sh -c " + runner.AgentIdleScript},
 	} {
-		got, err := mainArgv(tc.task, tc.img)
+		got, err := mainArgv(goldenRun, tc.task, tc.img)
 		if (err != nil) != (tc.want == "") {
 			t.Errorf("%s: %v", tc.name, err)
 		}

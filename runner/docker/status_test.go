@@ -146,7 +146,7 @@ func TestStatusOfAnEngineThatIsAway(t *testing.T) {
 
 func TestIdles(t *testing.T) {
 	argv := func(task *runner.TaskProcess) *container.Config {
-		words, err := mainArgv(task, imageFacts{Cmd: []string{"sh"}})
+		words, err := mainArgv(goldenRun, task, imageFacts{Cmd: []string{"sh"}})
 		if err != nil {
 			t.Fatal(err)
 		}
