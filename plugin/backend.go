@@ -35,6 +35,9 @@ type Backend struct {
 	// it, for the mount sources that its job named. Nothing may remove it
 	// recursively while runs exist: what is bound there would go too.
 	StageRoot string
+	// ParkDir is a folder on disk in which parked tasks are noted; "" refuses to
+	// park any.
+	ParkDir string
 	// Denied lists places of the host that no job may mount, beside those that
 	// are the same everywhere; nil is none.
 	Denied func(ctx context.Context) []string

@@ -35,6 +35,7 @@ type bench struct {
 	outputs *fakeOutputs
 	host    *host.Plugin
 	stage   string
+	parked  string
 
 	mu       sync.Mutex
 	plugins  []*Plugin
@@ -74,7 +75,7 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	t.Helper()
 	b := &bench{
 		t: t, fake: runnertest.New(o.fake), control: newTestControl(t), outputs: newFakeOutputs(),
-		stage: filepath.Join(t.TempDir(), "stage"),
+		stage: filepath.Join(t.TempDir(), "stage"), parked: t.TempDir(),
 	}
 	slots := o.slots
 	if slots == 0 {
@@ -93,7 +94,7 @@ func newBench(t *testing.T, o benchOptions) *bench {
 		if b.buildErr != nil {
 			return nil, b.buildErr
 		}
-		return &Backend{Driver: drv, Runner: r, Control: b.control, Outputs: b.outputs, Ref: runnertest.Ref, StageRoot: b.stage, RunDir: runDir}, nil
+		return &Backend{Driver: drv, Runner: r, Control: b.control, Outputs: b.outputs, Ref: runnertest.Ref, StageRoot: b.stage, RunDir: runDir, ParkDir: b.parked}, nil
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

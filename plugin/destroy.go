@@ -32,7 +32,7 @@ func (p *Plugin) DestroyTask(ctx context.Context, r *driverpb.DestroyTaskRequest
 			if !r.GetForce() {
 				return nil, callError(fmt.Errorf("task %q is running; stop it first or use force: %w", t.config.GetName(), errState))
 			}
-			killFirst(ctx, b, t)
+			p.killFirst(ctx, b, t)
 		}
 	}
 	var serr error
@@ -53,7 +53,7 @@ func (p *Plugin) DestroyTask(ctx context.Context, r *driverpb.DestroyTaskRequest
 
 // killFirst ends the process before its sandbox goes, so that whoever waits
 // for the task learns of its real exit.
-func killFirst(ctx context.Context, b *Backend, t *task) {
+func (p *Plugin) killFirst(ctx context.Context, b *Backend, t *task) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if t.settingUp() && t.endSetup(ctx) != nil {
@@ -62,6 +62,7 @@ func killFirst(ctx context.Context, b *Backend, t *task) {
 	if stopProcess(ctx, b.Runner, t.state.Ref, "SIGKILL", 0) != nil {
 		return
 	}
+	p.endParked(b, t)
 	select {
 	case <-t.done:
 	case <-time.After(killWait):
@@ -80,6 +81,7 @@ func removeRun(ctx context.Context, b *Backend, run uuid.UUID) error {
 	return errors.Join(
 		b.Outputs.Finish(ctx, outputOf(b, run, "", ""), lastFlush),
 		b.Control.Forget(run),
+		b.removeParkMark(run),
 		taskpath.Unstage(stageDir(b, run.String())),
 	)
 }

@@ -26,8 +26,11 @@ func (p *Plugin) carry(b *Backend, t *task, whole bool) {
 			return
 		}
 		if err == nil && st.State == keeper.Ended && (whole || confirmedDown(t.ctx, b.Runner, t.state.Ref)) {
-			close(t.carried)
-			return
+			if !t.parking.sitOut(t.ctx) {
+				close(t.carried)
+				return
+			}
+			pause = backoff{} // a parked task goes on, with more output
 		}
 		if pause.sleep(t.ctx) != nil {
 			return

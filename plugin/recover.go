@@ -9,11 +9,18 @@ import (
 // adopt puts a recovered task under this process's care, all parts of it at
 // once and beside the client's start: the log pipes have no reader before that
 // is done.
-func (p *Plugin) adopt(b *Backend, tc *driverpb.TaskConfig, s state) {
+func (p *Plugin) adopt(b *Backend, tc *driverpb.TaskConfig, s state) error {
 	t := newTask(p.life, b, tc, s)
+	lost, err := p.parkedBefore(b, t)
+	if err != nil {
+		return err
+	}
 	p.listen(t)
 	p.record(b, t)
 	p.tasks.put(t)
+	if lost {
+		return nil // there is nothing to look after
+	}
 	go func() {
 		p.serveAgain(b, t)
 		p.keepSidecar(b, t) // it needs the control plane
@@ -24,6 +31,7 @@ func (p *Plugin) adopt(b *Backend, tc *driverpb.TaskConfig, s state) {
 	go p.watch(b, t)
 	go p.keepDisk(b, t, diskEvery)
 	go p.keepRecording(b, t)
+	return nil
 }
 
 // serveAgain gives a recovered task's sidecar its control plane back.

@@ -22,11 +22,39 @@ func suspend(c verbCall) error {
 	if h, _ := c.plugin.options(); h.Sessions.NoSuspend {
 		return fmt.Errorf("suspend: %w", refuseSession("suspend"))
 	}
+	if c.cold {
+		return c.park()
+	}
 	return c.freeze((driver.Driver).Suspend, "suspended")
 }
 
-// resume thaws it.
+// park stops the sandbox's main process and frees its slot; one that is parked
+// stays so.
+func (c verbCall) park() error {
+	t, b, err := c.plugin.livingOrParked(string(c.task.id))
+	if err != nil {
+		return plainError(err)
+	}
+	if err := c.plugin.park(b, t); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.out, parkedState)
+	return nil
+}
+
+// resume thaws it, or starts its command again when it is parked.
 func resume(c verbCall) error {
+	if c.task.parking.until() != nil {
+		_, b, err := c.plugin.livingOrParked(string(c.task.id))
+		if err != nil {
+			return plainError(err)
+		}
+		if err := c.plugin.resumeParked(b, c.task); err != nil {
+			return err
+		}
+		fmt.Fprintln(c.out, "running")
+		return nil
+	}
 	return c.freeze(func(d driver.Driver, ctx context.Context, id string, _ bool) error { return d.Resume(ctx, id) }, "running")
 }
 

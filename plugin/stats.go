@@ -49,6 +49,11 @@ func (p *Plugin) sample(stream driverpb.Driver_TaskStatsServer, r runner.Runner,
 	var before runner.Usage
 	for {
 		u, err := usage(stream.Context(), reader.Usage, t.state.Ref)
+		if err != nil && t.parking.until() != nil {
+			// A client shows the latest sample until another comes: nothing runs.
+			u, err = runner.Usage{Time: time.Now()}, nil
+			before = runner.Usage{Time: u.Time.Add(-every)}
+		}
 		if err == nil {
 			s := stats(t.id, before, u, comp)
 			s.ResourceUsageByPid = sidecar.sample(stream.Context(), comp)

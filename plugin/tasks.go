@@ -93,7 +93,9 @@ func (p *Plugin) RecoverTask(ctx context.Context, r *driverpb.RecoverTaskRequest
 	if err != nil { // not asked is not gone: the watch asks on
 		p.log.Warn("a recovered task's sandbox cannot be asked about yet", "task_id", tc.GetId(), "ref", s.Ref, "error", err)
 	}
-	p.adopt(b, tc, s)
+	if err := p.adopt(b, tc, s); err != nil {
+		return nil, callError(err)
+	}
 	return &driverpb.RecoverTaskResponse{}, nil
 }
 
@@ -127,6 +129,9 @@ func (p *Plugin) StopTask(ctx context.Context, r *driverpb.StopTaskRequest) (*dr
 	if err := stopProcess(ctx, b.Runner, ref, signal, timeout); err != nil && !errors.Is(err, runner.ErrNotFound) {
 		return nil, callError(fmt.Errorf("stop %s: %w", ref, err))
 	}
+	if t, ok := p.tasks.get(id); ok {
+		p.endParked(b, t)
+	}
 	return &driverpb.StopTaskResponse{}, nil
 }
 
@@ -151,9 +156,15 @@ func (p *Plugin) SignalTask(ctx context.Context, r *driverpb.SignalTaskRequest) 
 	if h, _ := p.options(); h.Sessions.NoSuspend && freezes(signal) {
 		return nil, callError(fmt.Errorf("signal %s freezes the task: %w", signal, refuseSession("suspend")))
 	}
-	t, b, err := p.living(r.GetTaskId())
+	t, b, err := p.livingOrParked(r.GetTaskId())
 	if err != nil {
 		return nil, err
+	}
+	if t.parking.until() != nil {
+		if signal != "SIGCONT" {
+			return nil, callError(fmt.Errorf("signal %s to task %q: %w", signal, t.config.GetName(), errParked))
+		}
+		return &driverpb.SignalTaskResponse{}, callError(p.resumeParked(b, t))
 	}
 	s, ok := b.Runner.(runner.Signaler)
 	if !ok {
@@ -185,8 +196,17 @@ func (p *Plugin) InspectTask(ctx context.Context, r *driverpb.InspectTaskRequest
 	}, nil
 }
 
-// living finds a task that has not exited, and the backend.
+// living finds a task that runs, and the backend.
 func (p *Plugin) living(id string) (*task, *Backend, error) {
+	t, b, err := p.livingOrParked(id)
+	if err == nil && t.parking.until() != nil {
+		return nil, nil, callError(fmt.Errorf("task %q: %w", t.config.GetName(), errParked))
+	}
+	return t, b, err
+}
+
+// livingOrParked finds a task that has not exited, and the backend.
+func (p *Plugin) livingOrParked(id string) (*task, *Backend, error) {
 	t, ok := p.tasks.get(TaskID(id))
 	if !ok {
 		return nil, nil, wire.ErrTaskNotFound

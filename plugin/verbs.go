@@ -38,6 +38,7 @@ type verbCall struct {
 	args   []string // without flags
 	json   bool
 	all    bool
+	cold   bool
 	flags  map[string]string // those with a value
 	most   int               // how many lines are wanted
 	out    io.Writer
@@ -53,8 +54,8 @@ func verbs() []verb {
 		{"deny", "ID", "refuse it for the session", deny},
 		{"revoke", "ID", "take an approval back; what it let through is cut", deny},
 		{"shell", "", "an interactive shell, with -i -t; the same one again where the image has tmux", openShell},
-		{"suspend", "", "freeze every process of the sandbox", suspend},
-		{"resume", "", "let them go on", resume},
+		{"suspend", "[-cold]", "freeze every process of the sandbox; -cold stops them and frees the slot", suspend},
+		{"resume", "", "let them go on; after -cold the command starts again", resume},
 		{"snapshot", "NAME", "make an image of the sandbox's files, for jobs to name", snapshot},
 		{"recording", "[list | cat | export]", "what was recorded; cat and export take NAME and -part N, list -all earlier runs", recordings},
 		{"help", "", "this text", showHelp},
@@ -114,6 +115,8 @@ func (c *verbCall) parse(argv []string) (verb, error) {
 			c.json = true
 		case flag == "all":
 			c.all = true
+		case flag == "cold":
+			c.cold = true
 		case slices.Contains(valueFlags, flag) && len(rest) > 0:
 			if c.flags == nil {
 				c.flags = map[string]string{}
@@ -201,6 +204,9 @@ func (c verbCall) stateWord() string {
 	}
 	if c.task.settingUp() {
 		return "setup"
+	}
+	if c.task.parking.until() != nil {
+		return string(parkedState)
 	}
 	b, err := c.plugin.backend()
 	if err != nil {

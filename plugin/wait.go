@@ -40,9 +40,15 @@ func (p *Plugin) WaitTask(ctx context.Context, r *driverpb.WaitTaskRequest) (*dr
 // watch waits for a task's exit, once for each task, and makes it known when
 // the task's last output has been handed on.
 func (p *Plugin) watch(b *Backend, t *task) {
-	o, err := awaitExit(t.ctx, b.Runner, t.state.Ref)
-	if err != nil {
-		return // destroyed, or the plugin ends: there is no exit to tell of
+	var o exited
+	for again := true; again; again = t.parking.sitOut(t.ctx) {
+		var err error
+		if o, err = awaitExit(t.ctx, b.Runner, t.state.Ref); err != nil {
+			return // destroyed, or the plugin ends: there is no exit to tell of
+		}
+	}
+	if t.ctx.Err() != nil {
+		return // the same, of a parked one
 	}
 	select {
 	case <-t.carried:

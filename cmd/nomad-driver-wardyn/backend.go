@@ -90,9 +90,11 @@ func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Ba
 	if err != nil {
 		return nil, err
 	}
-	stage := p.stageRoot()
-	if err := os.Mkdir(stage, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, errors.Join(err, p.close())
+	stage, parked := p.stageRoot(), p.dir.Path("parked")
+	for _, folder := range []string{stage, parked} {
+		if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return nil, errors.Join(err, p.close())
+		}
 	}
 	return &plugin.Backend{
 		Driver:    driver.NewDocker(p.runner, driver.DockerOpts{TotalSlots: slots(h)}),
@@ -102,6 +104,7 @@ func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Ba
 		Ref:       refOf,
 		RunDir:    p.dir.RunDir,
 		StageRoot: stage,
+		ParkDir:   parked,
 		Denied:    p.runner.Denied,
 		Claim:     p.dir.Claim(),
 		// Another plugin may be at work until the claim is taken.

@@ -1,0 +1,164 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/driver"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// parkTimeout bounds a park: the process has its time to end by itself.
+const parkTimeout = 2 * time.Minute
+
+// errParked is refused with what helps.
+var errParked = fmt.Errorf("it is parked; resume it first, with the verb resume: %w", runner.ErrPrecondition)
+
+// parking is whether a task is parked. A parked task's main process was stopped
+// by us, so its exit is none of the task's: whoever watches waits for the end of
+// the parking and looks again. The zero value is a task that runs.
+type parking struct {
+	change sync.Mutex // held while the task is being parked or resumed
+
+	mu   sync.Mutex
+	over chan struct{} // nil when it runs; closed when it runs again or is stopped
+}
+
+// begin parks.
+func (p *parking) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over == nil {
+		p.over = make(chan struct{})
+	}
+}
+
+// end lets those who wait look again.
+func (p *parking) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over != nil {
+		close(p.over)
+		p.over = nil
+	}
+}
+
+// until is closed at the parking's end; nil is a task that is not parked.
+func (p *parking) until() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.over
+}
+
+// sitOut waits for the end of a parking. False is that there is none, or that
+// ctx has ended.
+func (p *parking) sitOut(ctx context.Context) bool {
+	over := p.until()
+	if over == nil {
+		return false
+	}
+	select {
+	case <-over:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// park stops a task's main process and keeps its sandbox, which frees its slot.
+// The mark comes first: a plugin that dies in between finds a stopped process
+// parked, never ended.
+func (p *Plugin) park(b *Backend, t *task) error {
+	t.parking.change.Lock()
+	defer t.parking.change.Unlock()
+	if t.parking.until() != nil {
+		return nil
+	}
+	if b.ParkDir == "" {
+		return fmt.Errorf("park: %w", runner.ErrUnsupported)
+	}
+	// To its end also when the user leaves.
+	ctx, cancel := context.WithTimeout(p.life, parkTimeout)
+	defer cancel()
+	if err := b.saveParkMark(t.state.Run, parkMark{Boot: bootID(), Since: time.Now().UTC()}); err != nil {
+		return fmt.Errorf("park: %w", err)
+	}
+	t.parking.begin()
+	st, err := b.Runner.AgentStatus(ctx, t.state.Ref, "")
+	switch {
+	case err == nil && st.State.Terminal():
+		err = fmt.Errorf("its process has exited: %w", errState)
+	case err == nil:
+		err = b.Driver.Suspend(ctx, t.state.Ref, false)
+	}
+	if err != nil {
+		return errors.Join(err, p.unpark(b, t))
+	}
+	p.events.emit(t.config, "Task parked: its process was stopped and its slot is free; wardyn resume starts it again", "state", "parked")
+	return nil
+}
+
+// unpark ends a task's parking: the main process, running or not, is the task's
+// again.
+func (p *Plugin) unpark(b *Backend, t *task) error {
+	err := b.removeParkMark(t.state.Run)
+	t.parking.end()
+	return err
+}
+
+// resumeParked starts a parked task's main process again, which takes a slot.
+func (p *Plugin) resumeParked(b *Backend, t *task) error {
+	t.parking.change.Lock()
+	defer t.parking.change.Unlock()
+	if t.parking.until() == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(p.life, parkTimeout)
+	defer cancel()
+	err := b.Driver.Resume(ctx, t.state.Ref)
+	switch {
+	case errors.Is(err, runner.ErrExhausted):
+		return fmt.Errorf("the node has no free slot; stop or park another task, or try again later: %w", err)
+	case err != nil:
+		return err
+	}
+	if err := p.unpark(b, t); err != nil {
+		p.taskLog(t).Warn("the mark of a parked task stays; a restart of the plugin will think it parked", "error", err)
+	}
+	p.events.emit(t.config, "Task resumed: its command was started again", "state", "running")
+	return nil
+}
+
+// endParked ends the parking of a task that is being stopped: how its process
+// ended when it was parked is how the task ended.
+func (p *Plugin) endParked(b *Backend, t *task) {
+	if t.parking.until() == nil {
+		return
+	}
+	if err := p.unpark(b, t); err != nil {
+		p.taskLog(t).Warn("the mark of a parked task stays until the task is destroyed", "error", err)
+	}
+}
+
+// parkedBefore takes up the parking of a recovered task. One that a reboot has
+// cut off from what it needs is lost.
+func (p *Plugin) parkedBefore(b *Backend, t *task) (lost bool, err error) {
+	m, err := b.loadParkMark(t.state.Run)
+	if err != nil || m == nil {
+		return false, err
+	}
+	if !m.lost() {
+		t.parking.begin()
+		return false, nil
+	}
+	why := fmt.Sprintf("lost while parked: the node was restarted after %s", m.Since.Format(time.RFC3339))
+	p.events.emit(t.config, "Task "+why, "state", "lost")
+	t.end(outcome{Code: -1, Err: why})
+	return true, nil
+}
+
+// parkedState is the word for a parked task's state.
+const parkedState = driver.State("parked")

@@ -1,0 +1,87 @@
+package plugin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// parkMark says that a task's main process was stopped to be started again. It
+// lies on disk, so that it outlives the plugin and tells of a reboot, which
+// takes what the sandbox needs to go on: its folder on tmpfs, its networks'
+// namespaces and its control socket.
+type parkMark struct {
+	Boot  string    `json:"boot"` // of the kernel it was parked under
+	Since time.Time `json:"since"`
+}
+
+// lost reports whether the node was booted anew since.
+func (m parkMark) lost() bool { return m.Boot != bootID() }
+
+// bootID is the kernel's name for its present life; "" where it has none.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// parkPath is where the mark of a run lies.
+func (b *Backend) parkPath(run uuid.UUID) string {
+	return filepath.Join(b.ParkDir, run.String()+".json")
+}
+
+// saveParkMark writes a mark in one step, on the disk for certain.
+func (b *Backend) saveParkMark(run uuid.UUID, m parkMark) (err error) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	tmp := b.parkPath(run) + ".new"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, werr := f.Write(data)
+	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp, b.parkPath(run))
+}
+
+// loadParkMark is a run's mark, nil when it is not parked.
+func (b *Backend) loadParkMark(run uuid.UUID) (*parkMark, error) {
+	if b.ParkDir == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(b.parkPath(run))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	m := &parkMark{}
+	if err == nil {
+		err = json.Unmarshal(data, m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("whether the task is parked: %w", err)
+	}
+	return m, nil
+}
+
+func (b *Backend) removeParkMark(run uuid.UUID) error {
+	if b.ParkDir == "" {
+		return nil
+	}
+	if err := os.Remove(b.parkPath(run)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
