@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strings"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/rec/deliver"
 )
@@ -32,7 +32,17 @@ type recordArgs struct {
 	argv      []string
 }
 
-var runName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+// isRunName reports whether a run's name is fit for a file's.
+func isRunName(s string) bool {
+	return s != "" && len(s) <= 100 && s[0] != '.' && s[0] != '-' && strings.IndexFunc(s, func(r rune) bool {
+		return !plainLetter(r) && !strings.ContainsRune("._-", r)
+	}) < 0
+}
+
+// plainLetter: ASCII letters and digits, which mean nothing to any shell.
+func plainLetter(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+}
 
 func parseRecord(args []string) (recordArgs, error) {
 	var a recordArgs
@@ -55,7 +65,7 @@ func parseRecord(args []string) (recordArgs, error) {
 	}
 	a.argv = f.Args()
 	switch {
-	case !runName.MatchString(a.run):
+	case !isRunName(a.run):
 		return a, fmt.Errorf("-run %q: want the run's id", a.run)
 	case a.outDir != "" && upload != "":
 		return a, errors.New("-out-dir and -upload-url exclude each other: what is copied is not masked")

@@ -55,10 +55,8 @@ func asciinemaCommand(base string, argv []string) string {
 
 // shellWord is s as one word of a shell's command line.
 func shellWord(s string) string {
-	plain := func(r rune) bool {
-		return r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./_-", r))
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+	special := func(r rune) bool { return !plainLetter(r) && !strings.ContainsRune("@%+=:,./_-", r) }
+	if s != "" && strings.IndexFunc(s, special) < 0 {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"

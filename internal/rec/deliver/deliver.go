@@ -5,14 +5,15 @@ package deliver
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
+	"net"
 	"os"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -26,7 +27,8 @@ const (
 
 // Delivery is one recording's.
 type Delivery struct {
-	to      *url.URL
+	host    string // and port
+	path    string
 	token   string
 	session string
 	offset  int64 // up to where it was taken
@@ -37,13 +39,18 @@ type Delivery struct {
 // New prepares the delivery to a URL "http://host:port/path". token, which may
 // be "", is for a receiver that is not the sandbox's own proxy.
 func New(to, token string) (*Delivery, error) {
-	u, err := url.Parse(to)
-	if err != nil || u.Scheme != "http" || u.Port() == "" {
+	rest, isHTTP := strings.CutPrefix(to, "http://")
+	host, path, _ := strings.Cut(rest, "/")
+	if _, port, err := net.SplitHostPort(host); !isHTTP || err != nil || port == "" || strings.ContainsAny(to, " \t\r\n") {
 		return nil, fmt.Errorf("-upload-url %q: want http://host:port/path, a route of the sandbox's own proxy", to)
 	}
+	// Asked of the kernel itself: crypto/rand tests itself at the start of each
+	// program that has it, and wardyn-rec is the first of every exec.
 	id := make([]byte, 8)
-	rand.Read(id)
-	return &Delivery{to: u, token: token, session: hex.EncodeToString(id), every: every, lastly: lastly}, nil
+	if _, err := unix.Getrandom(id, 0); err != nil {
+		return nil, fmt.Errorf("a name for the delivery: %w", err)
+	}
+	return &Delivery{host: host, path: "/" + path, token: token, session: fmt.Sprintf("%x", id), every: every, lastly: lastly}, nil
 }
 
 // Follow delivers a file that grows by whole lines, up to its end once done is

@@ -51,14 +51,14 @@ func (d *Delivery) put(piece []byte) error {
 // send makes one request. It is written by hand, since Go's client would make
 // each first process of each sandbox several megabytes larger.
 func (d *Delivery) send(piece []byte) (answer, error) {
-	c, err := net.DialTimeout("tcp", d.to.Host, dialTimeout)
+	c, err := net.DialTimeout("tcp", d.host, dialTimeout)
 	if err != nil {
 		return answer{}, err
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(putTimeout))
 	head := fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-asciicast; session=%s; offset=%d\r\nContent-Length: %d\r\nConnection: close\r\n",
-		d.to.RequestURI(), d.to.Host, d.session, d.offset, len(piece))
+		d.path, d.host, d.session, d.offset, len(piece))
 	if d.token != "" {
 		head += "Authorization: Bearer " + d.token + "\r\n"
 	}
