@@ -35,6 +35,8 @@ type EgressHost struct {
 	AuditRetention time.Duration
 	// ControlPlane decides about first uses and takes the records; nil is none.
 	ControlPlane *ControlPlaneConfig
+	// OTLP is a collector that takes a copy of every record; nil is none.
+	OTLP *OTLPHost
 	// DecisionLogMiB is the size of each of a run's two decision files; 0 is
 	// the default.
 	DecisionLogMiB int64
@@ -107,7 +109,7 @@ func egressHost(f *faults, c EgressPluginConfig) EgressHost {
 	h.Intercept = exactHosts(f, "intercept", c.Intercept)
 	h.AllowLearn, h.Upstream = c.AllowLearn, upstreamProxy(f, c.UpstreamProxy)
 	h.readAudit(f, c)
-	h.ControlPlane = c.ControlPlane
+	h.ControlPlane, h.OTLP = c.ControlPlane, otlpHost(f, c.OTLP)
 	checkControlPlane(f, h.Approvals, c.ControlPlane)
 	for _, e := range c.AllowIntercept {
 		if _, err := egress.ParseCeiling(e); err != nil {

@@ -16,6 +16,7 @@ type EgressPluginConfig struct {
 	AuditRetention string                      `codec:"audit_retention"`
 	DecisionLogMB  int64                       `codec:"decision_log_mb"`
 	ControlPlane   *ControlPlaneConfig         `codec:"control_plane"`
+	OTLP           *OTLPConfig                 `codec:"otlp"`
 }
 
 // ControlPlaneConfig is somebody else's control plane.
@@ -57,6 +58,7 @@ func egressPluginSpec(s map[string]*hclspec.Spec) {
 		"url":        hclspec.Attr("url", hclspec.String),
 		"token_file": hclspec.Attr("token_file", hclspec.String),
 	}))
+	s["otlp"] = otlpSpec()
 	s["upstream_proxy"] = hclspec.Block("upstream_proxy", hclspec.Object(map[string]*hclspec.Spec{
 		"url":              hclspec.Attr("url", hclspec.String),
 		"credentials_file": hclspec.Attr("credentials_file", hclspec.String),

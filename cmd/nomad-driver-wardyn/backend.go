@@ -14,6 +14,7 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
 	"github.com/wardyn/nomad-driver-wardyn/internal/embedded"
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
+	"github.com/wardyn/nomad-driver-wardyn/internal/otlp"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
 	"github.com/wardyn/nomad-driver-wardyn/runner/docker"
 	"github.com/wardyn/nomad-driver-wardyn/runner/docker/regauth"
@@ -26,6 +27,7 @@ type parts struct {
 	runner  *docker.Runner
 	keeper  *keeper.Client
 	audit   *control.Audit // nil without an audit_dir
+	export  *otlp.Exporter // nil without a collector
 }
 
 // close lets go of everything that this process has of an installation. What is
@@ -33,7 +35,7 @@ type parts struct {
 func (p *parts) close() error {
 	p.keeper.Close()
 	p.control.Shutdown()
-	return errors.Join(p.runner.Close(), p.audit.Close())
+	return errors.Join(p.runner.Close(), p.closeCopies())
 }
 
 // assemble makes the parts of an installation. It talks to nobody yet.
@@ -51,12 +53,11 @@ func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.AuditDir != "" {
-		if p.audit, err = control.OpenAudit(h.AuditDir, h.AuditRetention); err != nil {
-			return nil, err
-		}
+	copies, err := p.copies(h, log)
+	if err != nil {
+		return nil, err
 	}
-	p.control = control.New(control.Options{Dir: dir, Node: node(h, log), External: ext, Audit: p.audit, MaxJournal: h.DecisionLogMiB << 20, Log: log})
+	p.control = control.New(control.Options{Dir: dir, Node: node(h, log), External: ext, Copies: copies, MaxJournal: h.DecisionLogMiB << 20, Log: log})
 	p.runner, err = docker.New(docker.Options{
 		Endpoint: h.Endpoint, Dir: dir, Control: p.control, Log: log,
 		Tools:      embedded.New(dir.Path("bin")),
@@ -65,7 +66,7 @@ func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
 		Max:    limits(h), PoolSize: h.PoolSize,
 	})
 	if err != nil {
-		return nil, errors.Join(err, p.audit.Close())
+		return nil, errors.Join(err, p.closeCopies())
 	}
 	socket := filepath.Join(dir.RunRoot(), "keeper.sock")
 	p.keeper = &keeper.Client{
@@ -109,6 +110,9 @@ func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Ba
 		Claim:     p.dir.Claim(),
 		// Another plugin may be at work until the claim is taken.
 		Begin: func() error {
+			if err := p.beginCopies(); err != nil {
+				return err
+			}
 			p.runner.KeepPool()
 			return p.control.ServeCtl(filepath.Join(p.dir.RunRoot(), control.CtlSocket))
 		},

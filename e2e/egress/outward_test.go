@@ -3,6 +3,7 @@ package egress
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -59,7 +60,11 @@ func TestOperatorsWayOut(t *testing.T) {
 	srv := &http.Server{Handler: corp, ReadHeaderTimeout: 10 * time.Second}
 	go srv.Serve(l)
 	t.Cleanup(func() { srv.Close() })
+	collector := &sink{}
+	otlp := httptest.NewServer(collector)
+	t.Cleanup(otlp.Close)
 	r := newRig(t, map[string]any{
+		"otlp":           []any{map[string]any{"url": otlp.URL}},
 		"upstream_proxy": []any{map[string]any{"url": "http://" + l.Addr().String(), "credentials_file": auth}},
 		"allow_learn":    true, "audit_dir": audit, "deny_domains": []any{"*.beyond.example"},
 	})
@@ -83,6 +88,13 @@ func TestOperatorsWayOut(t *testing.T) {
 			t.Errorf("%q is not in %s", want, suggested)
 		}
 	}
+	eventually(t, "the records at the collector", func() bool {
+		got := collector.text()
+		return strings.Contains(got, "wardyn.egress.decision") && strings.Contains(got, "new.example.com") && strings.Contains(got, "would be denied") && strings.Contains(got, "nomad.job.id")
+	})
+	if strings.Contains(collector.text(), proxyPassword) {
+		t.Error("the collector was sent the upstream proxy's password")
+	}
 	days, _ := filepath.Glob(filepath.Join(audit, "*.jsonl"))
 	if len(days) == 0 {
 		t.Fatal("no copy was kept")
@@ -90,6 +102,24 @@ func TestOperatorsWayOut(t *testing.T) {
 	if b, err := os.ReadFile(days[len(days)-1]); err != nil || !strings.Contains(string(b), `"job":"job"`) || !strings.Contains(string(b), "new.example.com") || !strings.Contains(string(b), "would be denied") {
 		t.Errorf("the copy: %v\n%s", err, b)
 	}
+}
+
+// sink stands in for a collector and keeps what it is sent.
+type sink struct {
+	mu   sync.Mutex
+	sent strings.Builder
+}
+
+func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	io.Copy(&s.sent, r.Body)
+}
+
+func (s *sink) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent.String()
 }
 
 // TestExternalControlPlane: somebody else's control plane decides, and is sent

@@ -47,6 +47,7 @@ var ours = map[string][]string{
 	"internal/proxy":    {"runner/egress", "runner/types"},
 	"internal/rec":      {"internal/cast"},
 	"internal/nearest":  {},
+	"internal/otlp":     {"internal/control", "internal/datadir", "runner/egress"},
 	"internal/doctor":   {},
 	"internal/jobfile":  {"internal/nearest"},
 	"internal/archtest": {},
@@ -54,7 +55,7 @@ var ours = map[string][]string{
 	"internal/testenv":  {"internal/datadir", "internal/embedded"},
 
 	"cmd/nomad-driver-wardyn": {"internal/proxy/audit", "internal/proxy/controlplane", "plugin", "driver", "runner", "runner/types", "runner/egress", "runner/docker",
-		"internal/cli", "internal/control", "internal/datadir", "internal/doctor", "internal/embedded", "internal/keeper", "internal/netpool", "internal/taskpath"},
+		"internal/cli", "internal/control", "internal/datadir", "internal/doctor", "internal/embedded", "internal/keeper", "internal/netpool", "internal/otlp", "internal/taskpath"},
 	"cmd/wardyn-proxy": {"internal/proxy", "internal/ports", "runner/egress"},
 	"cmd/wardyn-rec":   {"internal/rec"},
 }
@@ -69,6 +70,7 @@ var outside = map[string][]string{
 	"google.golang.org/grpc":         {"plugin", "plugin/internal/wire", "plugin/host"},
 	"github.com/hashicorp/hcl/":      {"plugin", "plugin/internal/wire", "plugin/host", "internal/jobfile", "internal/cli"},
 	"github.com/hashicorp/nomad/":    {},
+	"go.opentelemetry.io/":           {"internal/otlp"},
 	"golang.org/x/net/publicsuffix":  {"runner/egress"},
 }
 

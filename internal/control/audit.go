@@ -41,18 +41,15 @@ func OpenAudit(dir string, keep time.Duration) (*Audit, error) {
 	return &Audit{dir: root, keep: keep, now: time.Now}, nil
 }
 
-// auditLine is a record and whose it is.
-type auditLine struct {
+// OwnedRecord is a record and whose run it is of, as copies are kept.
+type OwnedRecord struct {
 	Owner
 	Record
 }
 
-// append adds a record of an owner; a nil Audit takes none.
-func (a *Audit) append(o Owner, r Record) error {
-	if a == nil {
-		return nil
-	}
-	b, err := json.Marshal(auditLine{o, r})
+// Take adds a record.
+func (a *Audit) Take(r OwnedRecord) error {
+	b, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}

@@ -20,7 +20,7 @@ func TestK36AuditKeepsCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	b.Server = New(Options{Dir: b.dir, Audit: a, Log: slog.New(slog.DiscardHandler)})
+	b.Server = New(Options{Dir: b.dir, Copies: []Copy{a}, Log: slog.New(slog.DiscardHandler)})
 	for _, old := range []string{"2026-01-07.jsonl", "2026-01-08.jsonl", "notes.txt"} {
 		if err := os.WriteFile(filepath.Join(dir, old), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func TestK36AuditKeepsCopies(t *testing.T) {
 	defer f.Close()
 	n := 0
 	for s := bufio.NewScanner(f); s.Scan(); n++ {
-		var l auditLine
+		var l OwnedRecord
 		if err := json.Unmarshal(s.Bytes(), &l); err != nil || l.Job != "j" || l.Host != "b.example" || l.RunID != id {
 			t.Errorf("%+v, %v", l, err)
 		}

@@ -176,7 +176,7 @@ func (j *journal) miss() error {
 
 func (j *journal) writeGap() error {
 	gap := j.gap
-	b, err := line(Record{V: recordVersion, RunID: j.id, Time: time.Now().UTC(), Kind: kindGap, Gap: &gap})
+	b, err := line(Record{V: recordVersion, RunID: j.id, Time: time.Now().UTC(), Kind: KindGap, Gap: &gap})
 	if err != nil {
 		return err
 	}

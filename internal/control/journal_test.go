@@ -70,7 +70,7 @@ func TestK36TwoFilesThenGaps(t *testing.T) {
 	if kept < 10 || kept > 30 {
 		t.Fatalf("%d records in two files of 4000 bytes", kept)
 	}
-	gaps := slices.DeleteFunc(current, func(r Record) bool { return r.Kind != kindGap })
+	gaps := slices.DeleteFunc(current, func(r Record) bool { return r.Kind != KindGap })
 	for i, g := range gaps { // the first, and each time their number has doubled
 		if g.Seq != 0 || g.Gap.From != kept+1 || g.Gap.N != 1<<i || g.Gap.To != kept+g.Gap.N {
 			t.Errorf("gap %d: %+v", i, g.Gap)

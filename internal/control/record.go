@@ -17,7 +17,7 @@ import (
 const (
 	kindDecision = "decision" // the verdict on one request
 	kindEnd      = "end"      // the end of a flow, with what it cost
-	kindGap      = "gap"      // records are missing here
+	KindGap      = "gap"      // records are missing here
 )
 
 // recordVersion is Record.V.
@@ -123,7 +123,7 @@ func flatten(l egress.DecisionLog) Record {
 		r.Injected = &RecordInjected{RuleID: f.InjectedBy}
 	}
 	if n, ok := droppedBySidecar(l.RuleSource); ok {
-		r.Kind, r.Decision, r.Rule, r.Gap = kindGap, "", nil, &RecordGap{N: n}
+		r.Kind, r.Decision, r.Rule, r.Gap = KindGap, "", nil, &RecordGap{N: n}
 	}
 	return r
 }

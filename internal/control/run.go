@@ -50,8 +50,8 @@ type run struct {
 	mask    masker
 	journal *journal // nil keeps no files
 	counts  *counter
-	audited recent // likewise, of those copied
-	recent  recent // the latest records kept, to know them when they are sent again
+	recent  recent   // the latest records kept, to know them when they are sent again
+	copied  []recent // likewise, of those that each of opts.Copies took
 
 	// away is held while a record is delivered elsewhere, which may take long:
 	// credentials do not wait for that.
@@ -60,7 +60,10 @@ type run struct {
 }
 
 func newRun(o *Options, id uuid.UUID) *run {
-	return &run{id: id, opts: o, log: o.Log.With("run_id", id.String()), ready: make(chan struct{}), counts: newCounter(id)}
+	return &run{
+		id: id, opts: o, log: o.Log.With("run_id", id.String()), ready: make(chan struct{}),
+		counts: newCounter(id), copied: make([]recent, len(o.Copies)),
+	}
 }
 
 // adopt installs an owner and opens its files. On an error the run is as before.
@@ -245,11 +248,14 @@ func (r *run) keepOnce(l egress.DecisionLog) (key string, masked egress.Decision
 func (r *run) store(key string, l egress.DecisionLog) error {
 	rec := flatten(l)
 	rec.PolicyHash = r.currentConfig().policyHash
-	if !r.audited.has(key) { // the copy first: what is sent again is copied once
-		if err := r.opts.Audit.append(r.owner.Owner, rec); err != nil {
+	for i, c := range r.opts.Copies { // the copies first: what is sent again is copied once
+		if r.copied[i].has(key) {
+			continue
+		}
+		if err := c.Take(OwnedRecord{r.owner.Owner, rec}); err != nil {
 			return err
 		}
-		r.audited.add(key)
+		r.copied[i].add(key)
 	}
 	if r.journal != nil {
 		if err := r.journal.append(&rec); err != nil {

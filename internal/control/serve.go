@@ -226,7 +226,7 @@ func (r *run) readDecision(b []byte) (l egress.DecisionLog, status int, err erro
 func lostOne(run uuid.UUID) egress.DecisionLog {
 	return egress.DecisionLog{
 		Request: egress.Request{RunID: run, Time: time.Now().UTC()}, Decision: egress.Deny, RuleSource: droppedSource + "1",
-		Flow: &egress.FlowDetail{Kind: kindGap},
+		Flow: &egress.FlowDetail{Kind: KindGap},
 	}
 }
 
@@ -244,7 +244,7 @@ func (r *run) judge(l egress.DecisionLog) error {
 		return nil
 	}
 	switch l.Flow.Kind {
-	case "", kindDecision, kindEnd, kindGap:
+	case "", kindDecision, kindEnd, KindGap:
 		return nil
 	}
 	return fmt.Errorf("kind %q is none", l.Flow.Kind)

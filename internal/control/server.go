@@ -34,12 +34,19 @@ type Options struct {
 	UID int
 	// External takes approvals and records; nil decides and keeps them here.
 	External External
-	// Audit takes a copy of every record; nil takes none.
-	Audit *Audit
+	// Copies take a copy of every record, each in its turn.
+	Copies []Copy
 	// MaxJournal bounds each of a run's two decision files, in bytes; 0 is 64 MiB.
 	MaxJournal int64
 	// Log takes operational messages. Required.
 	Log *slog.Logger
+}
+
+// Copy takes copies of records, of all runs of the node. A record that it
+// returned an error for is offered again, and its sidecar keeps it meanwhile.
+// Take must not wait for others than the disk.
+type Copy interface {
+	Take(OwnedRecord) error
 }
 
 // Run is a run as its owner makes it known.

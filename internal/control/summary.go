@@ -90,7 +90,7 @@ func (c *counter) add(r Record) {
 	case kindEnd:
 		c.sum.BytesUp += r.BytesUp
 		c.sum.BytesDown += r.BytesDown
-	case kindGap:
+	case KindGap:
 		c.lost(r)
 	}
 }
