@@ -41,6 +41,17 @@ func TestG19CleartextCredential(t *testing.T) {
 	}
 }
 
+// P38, P64: a policy that counts on a scan is refused, for nothing would be
+// scanned.
+func TestP38NothingIsScanned(t *testing.T) {
+	for mode, good := range map[string]bool{"": true, "off": true, "alert": false, "block": false, "Off": false} {
+		_, err := load(t, types.RunPolicySpec{LLMInspection: &types.LLMInspectionSpec{Mode: mode}}, egress.NodeConfig{})
+		if (err == nil) != good || err != nil && !strings.Contains(err.Error(), "scans no content") {
+			t.Errorf("%q: %v", mode, err)
+		}
+	}
+}
+
 // The operator's word opens nothing that no exact entry names, and one that
 // cannot be read opens nothing at all.
 func TestG19CleartextNeedsAnExactEntry(t *testing.T) {

@@ -60,12 +60,13 @@ func Load(in Input) (*Policy, error) {
 		allow = append(allow, e)
 	}
 	p.allow = egress.NewList(allow...)
-	var errs [5]error
+	var errs [6]error
 	p.deny, errs[0] = egress.ParseList(in.Spec.DeniedDomains, egress.ParseDeny)
 	p.denyCeiling, errs[1] = egress.ParseList(in.Node.DenyCeiling, egress.ParseDeny)
 	p.allowCeiling, errs[2] = egress.ParseList(in.Node.AllowCeiling, egress.ParseCeiling)
 	p.cleartext, errs[3] = parseCleartext(in.Node.Cleartext)
 	errs[4] = p.admitRules(in.Injection)
+	errs[5] = checkInspection(in.Spec.LLMInspection)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
@@ -99,6 +100,15 @@ func (p *Policy) admitRules(rules []egress.InjectionGrant) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkInspection refuses a policy that counts on its traffic being scanned:
+// this proxy looks into no content, and would let pass what was to be blocked.
+func checkInspection(in *types.LLMInspectionSpec) error {
+	if in == nil || in.Mode == "" || in.Mode == "off" {
+		return nil
+	}
+	return fmt.Errorf("llm_inspection mode %q: this proxy scans no content; write \"off\", and narrow the allow list or have methods and paths recorded by interception", in.Mode)
 }
 
 func (p *Policy) isDenied(h egress.Host, port uint16) bool {
