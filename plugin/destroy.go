@@ -59,10 +59,9 @@ func (p *Plugin) killFirst(ctx context.Context, b *Backend, t *task) {
 	if t.settingUp() && t.endSetup(ctx) != nil {
 		return
 	}
-	if stopProcess(ctx, b.Runner, t.state.Ref, "SIGKILL", 0) != nil {
+	if p.stopTask(ctx, b, t, "SIGKILL", 0) != nil {
 		return
 	}
-	p.endParked(b, t)
 	select {
 	case <-t.done:
 	case <-time.After(killWait):

@@ -72,7 +72,7 @@ func (p *Plugin) endForDisk(b *Backend, t *task, text string) {
 	p.events.emit(t.config, "Sandbox stopped: "+why)
 	ctx, cancel := context.WithTimeout(t.ctx, askTimeout)
 	defer cancel()
-	if err := stopProcess(ctx, b.Runner, t.state.Ref, "SIGKILL", 0); err != nil {
+	if err := p.stopTask(ctx, b, t, "SIGKILL", 0); err != nil {
 		p.taskLog(t).Error("a task over its disk limit could not be ended", "error", err)
 	}
 }

@@ -27,6 +27,17 @@ type parking struct {
 	over chan struct{} // nil when it runs; closed when it runs again or is stopped
 }
 
+// await takes change, for as long as ctx lasts.
+func (p *parking) await(ctx context.Context) error {
+	var pause backoff
+	for !p.change.TryLock() {
+		if err := pause.sleep(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // begin parks.
 func (p *parking) begin() {
 	p.mu.Lock()
@@ -97,6 +108,9 @@ func (p *Plugin) park(b *Backend, t *task) error {
 	if err != nil {
 		return errors.Join(err, p.unpark(b, t))
 	}
+	if t.parking.until() == nil {
+		return fmt.Errorf("it was stopped meanwhile: %w", errState)
+	}
 	p.events.emit(t.config, "Task parked: its process was stopped and its slot is free; wardyn resume starts it again", "state", "parked")
 	return nil
 }
@@ -130,6 +144,22 @@ func (p *Plugin) resumeParked(b *Backend, t *task) error {
 	}
 	p.events.emit(t.config, "Task resumed: its command was started again", "state", "running")
 	return nil
+}
+
+// stopTask ends a task's main process, and its parking. A resume that is under
+// way is waited for: it would start what was just stopped.
+func (p *Plugin) stopTask(ctx context.Context, b *Backend, t *task, signal string, timeout time.Duration) error {
+	if t.parking.until() != nil {
+		if err := t.parking.await(ctx); err != nil {
+			return err
+		}
+		defer t.parking.change.Unlock()
+	}
+	err := stopProcess(ctx, b.Runner, t.state.Ref, signal, timeout)
+	if err == nil || errors.Is(err, runner.ErrNotFound) {
+		p.endParked(b, t)
+	}
+	return err
 }
 
 // endParked ends the parking of a task that is being stopped: how its process

@@ -112,12 +112,14 @@ func (p *Plugin) StopTask(ctx context.Context, r *driverpb.StopTaskRequest) (*dr
 		return nil, callError(err)
 	}
 	id, timeout := TaskID(r.GetTaskId()), max(r.GetTimeout().AsDuration(), 0)
-	ref := b.Ref(RunID(id))
+	stop := func(ctx context.Context) error {
+		return stopProcess(ctx, b.Runner, b.Ref(RunID(id)), signal, timeout)
+	}
 	if t, ok := p.tasks.get(id); ok {
 		if _, ended := t.exit(); ended {
 			return &driverpb.StopTaskResponse{}, nil
 		}
-		ref = t.state.Ref
+		stop = func(ctx context.Context) error { return p.stopTask(ctx, b, t, signal, timeout) }
 		if t.settingUp() {
 			if err := t.endSetup(ctx); err != nil {
 				return nil, callError(err)
@@ -126,11 +128,8 @@ func (p *Plugin) StopTask(ctx context.Context, r *driverpb.StopTaskRequest) (*dr
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout+stopSlack)
 	defer cancel()
-	if err := stopProcess(ctx, b.Runner, ref, signal, timeout); err != nil && !errors.Is(err, runner.ErrNotFound) {
-		return nil, callError(fmt.Errorf("stop %s: %w", ref, err))
-	}
-	if t, ok := p.tasks.get(id); ok {
-		p.endParked(b, t)
+	if err := stop(ctx); err != nil && !errors.Is(err, runner.ErrNotFound) {
+		return nil, callError(fmt.Errorf("stop %s: %w", b.Ref(RunID(id)), err))
 	}
 	return &driverpb.StopTaskResponse{}, nil
 }
