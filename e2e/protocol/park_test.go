@@ -11,8 +11,8 @@ import (
 // parked stops a task for a while: its files stay, its output goes on where it
 // was, its network is there again, and nobody hears of an exit before it ends.
 func (r *rig) parked(t *testing.T, class string) {
-	w := r.start(t, class, "cat /tmp/kept 2>/dev/null && echo again && "+awaitGo+"[ -n \"$(ls /tmp/kept 2>/dev/null)\" ] && exit 5; "+
-		"echo first run >/tmp/kept; echo started; sleep 1000")
+	w := r.start(t, class, "cat /kept 2>/dev/null && echo again && "+awaitGo+"[ -n \"$(ls /kept 2>/dev/null)\" ] && exit 5; "+
+		"echo first run >/kept; echo started; sleep 1000")
 	eventually(t, "it has started", func() bool { return w.out.has("started\n") })
 	if exit, out, errs := w.verb(t, "suspend", "-cold"); exit.ExitCode != 0 || out != "parked\n" {
 		t.Fatalf("park: %+v, %q, %q", exit, out, errs)

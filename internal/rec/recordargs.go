@@ -15,9 +15,10 @@ import (
 const (
 	defaultCastDir = "/var/log/wardyn"
 	runTokenEnv    = "WARDYN_RUN_TOKEN"
-	// defaultRecordingLimit bounds a recording inside the sandbox, in bytes, and
-	// leastRecordingLimit is what is taken for it at least.
-	defaultRecordingLimit = 64 << 20
+	// defaultRecordingLimit bounds a recording inside the sandbox, in bytes: it
+	// mostly lies in memory there, in the task's own. leastRecordingLimit is what
+	// is taken for it at least.
+	defaultRecordingLimit = 16 << 20
 	leastRecordingLimit   = 64 << 10
 )
 
