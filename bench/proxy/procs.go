@@ -105,6 +105,9 @@ func start(o options, origin *origin) ([]*proxy, func()) {
 	all = append(all, installed(dir, write, origin)...)
 	var up []*proxy
 	for _, p := range all {
+		if !strings.HasPrefix(p.name, o.only) {
+			continue
+		}
 		if err := p.start(); err != nil {
 			fmt.Fprintf(os.Stderr, "%s left out: %v\n", p.name, err)
 			continue

@@ -2,7 +2,10 @@ package main
 
 import (
 	"os"
+	"runtime/debug"
 	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
 func TestCleanMapping(t *testing.T) {
@@ -32,5 +35,28 @@ func TestSettleKeepsRunning(t *testing.T) {
 	settle(discard())
 	if b, err := os.ReadFile("/proc/self/maps"); err != nil || len(b) == 0 {
 		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}
+
+// operator said otherwise, are left alone.
+func TestFrugalWhereTLSIsEnded(t *testing.T) {
+	t.Setenv("GOGC", "")
+	os.Unsetenv("GOGC")
+	before := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	percent := func(c egress.Config) int {
+		frugal(c)
+		return debug.SetGCPercent(100)
+	}
+	ends := egress.Config{MITMCACertPEM: "a certificate"}
+	if got := percent(egress.Config{}); got != 100 {
+		t.Errorf("without interception: %d", got)
+	}
+	if got := percent(ends); got != interceptingGC {
+		t.Errorf("with interception: %d", got)
+	}
+	t.Setenv("GOGC", "200")
+	if got := percent(ends); got != 100 {
+		t.Errorf("against the operator's word: %d", got)
 	}
 }

@@ -29,6 +29,7 @@ func serve(ctx context.Context, control, file string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	frugal(src.config)
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	mask := &audit.Mask{}
