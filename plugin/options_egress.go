@@ -23,6 +23,9 @@ type EgressPluginConfig struct {
 type ControlPlaneConfig struct {
 	URL       string `codec:"url"`
 	TokenFile string `codec:"token_file"`
+	// PerRunTokens has each run speak under a token of its own, which is made
+	// of the file's.
+	PerRunTokens bool `codec:"per_run_tokens"`
 }
 
 // UpstreamProxyConfig is the corporate proxy that requests leave through.
@@ -55,8 +58,9 @@ func egressPluginSpec(s map[string]*hclspec.Spec) {
 	s["audit_retention"] = hclspec.Attr("audit_retention", hclspec.String)
 	s["decision_log_mb"] = hclspec.Attr("decision_log_mb", hclspec.Number)
 	s["control_plane"] = hclspec.Block("control_plane", hclspec.Object(map[string]*hclspec.Spec{
-		"url":        hclspec.Attr("url", hclspec.String),
-		"token_file": hclspec.Attr("token_file", hclspec.String),
+		"url":            hclspec.Attr("url", hclspec.String),
+		"token_file":     hclspec.Attr("token_file", hclspec.String),
+		"per_run_tokens": hclspec.Attr("per_run_tokens", hclspec.Bool),
 	}))
 	s["otlp"] = otlpSpec()
 	s["upstream_proxy"] = hclspec.Block("upstream_proxy", hclspec.Object(map[string]*hclspec.Spec{

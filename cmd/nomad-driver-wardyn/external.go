@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 
@@ -34,38 +37,55 @@ func newExternal(c *plugin.ControlPlaneConfig, log *slog.Logger) (control.Extern
 	return &external{c, client, log}, nil
 }
 
-func (e *external) sign() error {
+// as is a client with the token for a run, as its file says now: the node's, or
+// one of the run's own that is made of it.
+func (e *external) as(run uuid.UUID) (*controlplane.Client, error) {
 	token, err := e.config.Token()
-	if err == nil && token == "" {
-		err = errors.New("control_plane.token_file is empty")
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		e.client.SetToken(token)
+	if token == "" {
+		return nil, errors.New("control_plane.token_file is empty")
 	}
-	return err
+	if e.config.PerRunTokens {
+		token = runToken(token, run)
+	}
+	return e.client.With(token), nil
+}
+
+// runToken is "<run>.<HMAC-SHA256 of the run's id under the secret, in hex>". Who
+// knows the secret can make sure which run a call is for, and who sees the token
+// of one run cannot speak for another.
+func runToken(secret string, run uuid.UUID) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(run.String()))
+	return run.String() + "." + hex.EncodeToString(mac.Sum(nil))
 }
 
 func (e *external) Raise(ctx context.Context, run uuid.UUID, scope egress.ApprovalScope) (egress.ApprovalRequest, error) {
-	if err := e.sign(); err != nil {
+	c, err := e.as(run)
+	if err != nil {
 		return egress.ApprovalRequest{}, err
 	}
-	return e.client.Raise(ctx, run, scope)
+	return c.Raise(ctx, run, scope)
 }
 
-func (e *external) Approval(ctx context.Context, id uuid.UUID) (egress.ApprovalRequest, error) {
-	if err := e.sign(); err != nil {
+func (e *external) Approval(ctx context.Context, run, id uuid.UUID) (egress.ApprovalRequest, error) {
+	c, err := e.as(run)
+	if err != nil {
 		return egress.ApprovalRequest{}, err
 	}
-	return e.client.Approval(ctx, id)
+	return c.Approval(ctx, id)
 }
 
 // Decisions delivers a record. One that will never be taken is not sent again:
 // it is in the files here.
-func (e *external) Decisions(ctx context.Context, record []byte) error {
-	if err := e.sign(); err != nil {
+func (e *external) Decisions(ctx context.Context, run uuid.UUID, record []byte) error {
+	c, err := e.as(run)
+	if err != nil {
 		return err
 	}
-	err := e.client.Decisions(ctx, record)
+	err = c.Decisions(ctx, record)
 	if errors.Is(err, audit.ErrRejected) {
 		e.log.Error("the control plane rejects a record; it is kept on this node only", "error", err)
 		return nil

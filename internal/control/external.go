@@ -19,9 +19,9 @@ type External interface {
 	// Raise asks for an approval of egress to a host and port.
 	Raise(ctx context.Context, run uuid.UUID, scope egress.ApprovalScope) (egress.ApprovalRequest, error)
 	// Approval reads what became of one.
-	Approval(ctx context.Context, id uuid.UUID) (egress.ApprovalRequest, error)
+	Approval(ctx context.Context, run, id uuid.UUID) (egress.ApprovalRequest, error)
 	// Decisions delivers one record and returns nil once it is taken.
-	Decisions(ctx context.Context, record []byte) error
+	Decisions(ctx context.Context, run uuid.UUID, record []byte) error
 }
 
 // externalTimeout bounds one call; a sidecar waits no longer for its answer.
@@ -47,7 +47,7 @@ func (r *run) raiseExternal(w http.ResponseWriter, host string, in raised) {
 func (r *run) approvalExternal(w http.ResponseWriter, a Approval) {
 	ctx, cancel := context.WithTimeout(context.Background(), externalTimeout)
 	defer cancel()
-	got, err := r.opts.External.Approval(ctx, a.ID)
+	got, err := r.opts.External.Approval(ctx, r.id, a.ID)
 	if err != nil {
 		r.log.Warn("the control plane does not say what became of an approval", "approval", a.ID, "error", err)
 		refuse(w, http.StatusServiceUnavailable, "not known; try again later")
@@ -104,7 +104,7 @@ func (r *run) forward(key string, l egress.DecisionLog) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), externalTimeout)
 	defer cancel()
-	if err := r.opts.External.Decisions(ctx, b); err != nil {
+	if err := r.opts.External.Decisions(ctx, r.id, b); err != nil {
 		return err
 	}
 	r.forwarded.add(key)

@@ -67,6 +67,17 @@ func (e *elsewhere) set(f func()) {
 	f()
 }
 
+// anyRun calls the control plane in the same way for every run.
+type anyRun struct{ *controlplane.Client }
+
+func (c anyRun) Approval(ctx context.Context, _, id uuid.UUID) (egress.ApprovalRequest, error) {
+	return c.Client.Approval(ctx, id)
+}
+
+func (c anyRun) Decisions(ctx context.Context, _ uuid.UUID, record []byte) error {
+	return c.Client.Decisions(ctx, record)
+}
+
 func TestP39ExternalControlPlane(t *testing.T) {
 	b, id := newBench(t), uuid.New()
 	e := &elsewhere{t: t, id: uuid.New(), state: egress.ApprovalPending}
@@ -77,7 +88,7 @@ func TestP39ExternalControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	ext.SetToken("node-token")
-	b.Server = New(Options{Dir: b.dir, External: ext, Log: slog.New(slog.DiscardHandler)})
+	b.Server = New(Options{Dir: b.dir, External: anyRun{ext}, Log: slog.New(slog.DiscardHandler)})
 	var told []egress.ApprovalState
 	c := b.openReview(t, id, filesDir(t), func(a Approval) { told = append(told, a.State) })
 	if a := raise(t, c, id, "New.example", 443); a.ID != e.id || a.State != egress.ApprovalPending {
@@ -144,7 +155,7 @@ type hanging struct {
 	asked, release chan struct{}
 }
 
-func (h *hanging) Decisions(context.Context, []byte) error {
+func (h *hanging) Decisions(context.Context, uuid.UUID, []byte) error {
 	close(h.asked)
 	<-h.release
 	return nil

@@ -83,6 +83,11 @@ func (c *Client) SetToken(t string) {
 	c.token = t
 }
 
+// With returns a client of the same control plane that has a token of its own.
+func (c *Client) With(token string) *Client {
+	return &Client{base: c.base, hc: c.hc, wire: c.wire, token: token}
+}
+
 func (c *Client) bearer() string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
