@@ -12,7 +12,7 @@
 //	wardyn-rec kill  [-s SIG] ID                    end that exec
 //	wardyn-rec -run ID [flags] -- argv...           record it, in the sandbox's own word
 //	wardyn-rec probe                                does this runtime run programs right?
-//	wardyn-rec netprobe [-timeout D] target...      what can be reached from here?
+//	wardyn-rec netprobe [-timeout D] [-settle D] target...      what can be reached from here?
 //	wardyn-rec listen target...                     something to be reached
 //
 // # Exit codes

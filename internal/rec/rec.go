@@ -23,7 +23,8 @@ const usage = `wardyn-rec runs inside a wardyn sandbox.
   wardyn-rec [-cast-dir DIR] [-out-dir DIR | -upload-url URL] -run ID -- argv...
                                                    record argv's terminal, or its output, while it runs
   wardyn-rec probe                                 run 64 processes and check what they compute
-  wardyn-rec netprobe [-timeout 2s] target...      try to reach each target, one JSON line each
+  wardyn-rec netprobe [-timeout 2s] target...      try to reach each target, one JSON line each;
+                      [-settle 1s]                 give up the others that long after the first
   wardyn-rec listen target...                      answer on tcp:addr:port and udp:addr:port
   wardyn-rec version | help
 `

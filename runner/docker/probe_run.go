@@ -101,7 +101,7 @@ func (r *Runner) probeEgress(ctx context.Context, name string, in probeInput) er
 	in.Sockets = ears.dir
 	targets := egressTargets(in.Net, own, bridgeLinkLocal(bridgeName(in.Net.ID, nil)))
 	targets = append(targets, ears.targets(in.Net.Plan.Subnet)...)
-	in.Args = append([]string{"netprobe", "-timeout", netTimeout.String()}, targets...)
+	in.Args = append([]string{"netprobe", "-timeout", netTimeout.String(), "-settle", netSettle.String()}, targets...)
 	err = twiceIfSilent(func() error {
 		out, err := r.runProbe(ctx, name, in)
 		return judgeEgress(targets, out, err)
@@ -197,9 +197,14 @@ func (r *Runner) readLogs(ctx context.Context, id string) (stdout, stderr string
 	return o.String(), e.String(), nil
 }
 
-// netTimeout is longer than a kernel takes to find that nobody holds an address
-// (three seconds), and many times what an answer from this very host takes.
-const netTimeout = 5 * time.Second
+const (
+	// netTimeout is what a probe waits at most. A kernel takes three seconds to
+	// find that nobody holds an address; on a busy host its word comes late.
+	netTimeout = 15 * time.Second
+	// netSettle is how long every other target may go on when that word is in:
+	// with what it took, many times what an answer from this very host takes.
+	netSettle = time.Second
+)
 
 // maxTargets bounds the host's own addresses that are tried.
 const maxTargets = 64

@@ -32,16 +32,8 @@ type NetResult struct {
 // Net tries every target at once and prints one JSON line each, in the order
 // given. It exits 0 when all were tried, whatever came of it.
 func Net(args []string, stdout, stderr io.Writer) int {
-	timeout := defaultTimeout
-	if len(args) >= 2 && args[0] == "-timeout" {
-		d, err := time.ParseDuration(args[1])
-		if err != nil || d <= 0 {
-			fmt.Fprintf(stderr, "wardyn-rec: netprobe: -timeout %q: a duration such as 2s is needed\n", args[1])
-			return 2
-		}
-		timeout, args = d, args[2:]
-	}
-	targets, err := parseTargets(args)
+	p := patience{timeout: defaultTimeout, first: make(chan struct{})}
+	targets, err := p.parse(args)
 	if err != nil {
 		fmt.Fprintln(stderr, "wardyn-rec: netprobe:", err)
 		return 2
@@ -50,8 +42,11 @@ func Net(args []string, stdout, stderr io.Writer) int {
 	var all sync.WaitGroup
 	for i, t := range targets {
 		all.Go(func() {
-			results[i] = t.try(timeout)
+			results[i] = t.try(p)
 			results[i].Target = t.text
+			if i == 0 {
+				close(p.first)
+			}
 		})
 	}
 	all.Wait()
@@ -65,11 +60,57 @@ func Net(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func (t target) try(timeout time.Duration) NetResult {
-	if t.kind == "tcp6ll" {
-		return t.tryEachInterface(timeout)
+// patience is how long a silent target is waited for.
+type patience struct {
+	timeout time.Duration // whatever happens
+	// settle, unless zero, is how long after the first target's verdict: where
+	// that one takes its time, so may an answer from any other.
+	settle time.Duration
+	first  chan struct{} // closed when the first target's verdict is in
+}
+
+// parse reads the options before the targets, and these.
+func (p *patience) parse(args []string) ([]target, error) {
+	for len(args) >= 2 && (args[0] == "-timeout" || args[0] == "-settle") {
+		d, err := time.ParseDuration(args[1])
+		if err != nil || d <= 0 {
+			return nil, fmt.Errorf("%s %q: a duration such as 2s is needed", args[0], args[1])
+		}
+		if args[0] == "-settle" {
+			p.settle = d
+		} else {
+			p.timeout = d
+		}
+		args = args[2:]
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	return parseTargets(args)
+}
+
+// start is the context of one try. A try that starts late has its time, too.
+func (p patience) start() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
+	if p.settle > 0 {
+		go func() {
+			select {
+			case <-p.first:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case <-time.After(p.settle):
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, cancel
+}
+
+func (t target) try(p patience) NetResult {
+	if t.kind == "tcp6ll" {
+		return t.tryEachInterface(p)
+	}
+	ctx, cancel := p.start()
 	defer cancel()
 	switch t.kind {
 	case "tcp":
@@ -103,8 +144,7 @@ func tryUnix(ctx context.Context, path string) NetResult {
 		return NetResult{Detail: err.Error()}
 	}
 	defer c.Close()
-	end, _ := ctx.Deadline()
-	c.SetDeadline(end)
+	defer endsWith(ctx, c)()
 	if _, err := c.Read(make([]byte, 1)); err != nil {
 		return NetResult{Detail: "connected, and then " + err.Error()}
 	}
@@ -120,8 +160,7 @@ func tryUDP(ctx context.Context, addr netip.AddrPort, payload []byte, describe f
 		return failed(err)
 	}
 	defer c.Close()
-	end, _ := ctx.Deadline()
-	c.SetDeadline(end)
+	defer endsWith(ctx, c)()
 	for range 2 {
 		if _, err := c.Write(payload); err != nil {
 			return failed(err)
@@ -138,6 +177,11 @@ func tryUDP(ctx context.Context, addr netip.AddrPort, payload []byte, describe f
 	}
 }
 
+// endsWith has what waits on a connection give up when ctx ends.
+func endsWith(ctx context.Context, c net.Conn) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+}
+
 // failed tells a refusal, which is an answer from there, from silence.
 func failed(err error) NetResult {
 	switch {
@@ -145,7 +189,7 @@ func failed(err error) NetResult {
 		return NetResult{Reached: true, Detail: "refused: nobody listens there, but it answered"}
 	case errors.Is(err, syscall.ECONNRESET):
 		return NetResult{Reached: true, Detail: "reset"}
-	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), isTimeout(err):
 		return NetResult{Detail: "no answer"}
 	}
 	return NetResult{Detail: err.Error()}
@@ -158,7 +202,7 @@ func isTimeout(err error) bool {
 
 // tryEachInterface connects over every interface but loopback; one that gets
 // through decides.
-func (t target) tryEachInterface(timeout time.Duration) NetResult {
+func (t target) tryEachInterface(p patience) NetResult {
 	time.Sleep(addressWait)
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -169,7 +213,7 @@ func (t target) tryEachInterface(timeout time.Duration) NetResult {
 		if ifi.Flags&net.FlagLoopback != 0 {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		ctx, cancel := p.start()
 		r := tryTCP(ctx, netip.AddrPortFrom(t.addr.Addr().WithZone(ifi.Name), t.addr.Port()))
 		cancel()
 		details = append(details, ifi.Name+": "+r.Detail)

@@ -31,7 +31,7 @@ func TestUnixTarget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := tg.try(5 * time.Second); r.Reached != reached {
+		if r := tg.try(patience{timeout: 5 * time.Second}); r.Reached != reached {
 			t.Errorf("%s: %+v", path, r)
 		}
 	}
