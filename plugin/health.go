@@ -21,6 +21,9 @@ const (
 	// examination. An agent holds its node back until then, and for longer than
 	// this it would rather hear that we do not know yet.
 	firstWait = 5 * time.Second
+	// readyWait is how long a start waits for a finding with which it can be
+	// made. On a slow node a class's probe takes most of a minute.
+	readyWait = 90 * time.Second
 )
 
 // finding is what one examination of the node came to.
@@ -102,7 +105,7 @@ func (h *health) current() (*finding, <-chan struct{}) {
 // where that one is bad or does not tell enough yet. A node that is unhealthy,
 // or still being examined, is a passing trouble.
 func (h *health) ready(ctx context.Context, enough func(finding) bool) (finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
 	f, next := h.current()
 	good := func() bool { return f != nil && f.Healthy && enough(*f) }

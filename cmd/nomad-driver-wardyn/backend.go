@@ -40,6 +40,11 @@ func (p *parts) close() error {
 
 // assemble makes the parts of an installation. It talks to nobody yet.
 func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
+	return assembleWith(h, log, func(d *datadir.Dir) string { return d.Shared("verdicts") })
+}
+
+// assembleWith is assemble with a folder of verdicts other than the node's.
+func assembleWith(h plugin.HostConfig, log *slog.Logger, verdicts func(*datadir.Dir) string) (*parts, error) {
 	dir, err := datadir.Open(h.DataDir)
 	if err != nil {
 		return nil, err
@@ -64,6 +69,7 @@ func assemble(h plugin.HostConfig, log *slog.Logger) (*parts, error) {
 		SubnetPool: h.SubnetPool, EgressPool: h.EgressPool, Runtimes: h.Runtimes,
 		Images: imageOptions(h.Images),
 		Max:    limits(h), PoolSize: h.PoolSize,
+		SharedVerdicts: verdicts(dir),
 	})
 	if err != nil {
 		return nil, errors.Join(err, p.closeCopies())

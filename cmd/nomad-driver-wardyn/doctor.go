@@ -105,7 +105,9 @@ func probeNow(ctx context.Context, h plugin.HostConfig) (k docker.KeptFindings, 
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	h.DataDir = filepath.Join(temp, "data")
-	p, err := assemble(h, slog.New(slog.DiscardHandler))
+	// What others found is not what was asked for.
+	none := func(*datadir.Dir) string { return "" }
+	p, err := assembleWith(h, slog.New(slog.DiscardHandler), none)
 	if err != nil {
 		return k, err
 	}

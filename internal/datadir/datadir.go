@@ -89,6 +89,25 @@ func (d *Dir) Path(elem ...string) string {
 // RunRoot is the tmpfs folder that holds the run directories.
 func (d *Dir) RunRoot() string { return d.runRoot }
 
+// Shared is a folder of that name on the run root's tmpfs that all installations
+// of this node share. [MakeShared] makes it.
+func (d *Dir) Shared(name string) string { return filepath.Join(filepath.Dir(d.runRoot), name) }
+
+// MakeShared makes a folder of [Dir.Shared], root-only.
+func MakeShared(path string) error {
+	for _, p := range []string{filepath.Dir(path), path} {
+		if err := ownFolder(p); err != nil {
+			return fmt.Errorf("shared directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// CheckShared refuses a folder that others could write in, or that is not there.
+func CheckShared(path string) error {
+	return errors.Join(checkOwn(filepath.Dir(path)), checkOwn(path))
+}
+
 // Proof is a keyed digest of an engine object's name. Without the node's
 // secret nobody can make a container that passes for ours.
 func (d *Dir) Proof(name string) string {

@@ -310,8 +310,13 @@ func (f *fakeEngine) NetworkConnect(ctx context.Context, id, containerID string,
 
 func (f *fakeEngine) NetworkDisconnect(ctx context.Context, id, containerID string, _ bool) error {
 	return f.do(ctx, "NetworkDisconnect", func() error {
-		delete(f.networks[id].Containers, containerID)
-		return nil
+		for _, n := range f.networks {
+			if n.ID == id || n.Name == id {
+				delete(n.Containers, containerID)
+				return nil
+			}
+		}
+		return notFound("network: " + id)
 	})
 }
 

@@ -38,6 +38,9 @@ type Options struct {
 	Max runner.Resources
 	// Images are the host's decisions about images.
 	Images ImageOptions
+	// SharedVerdicts is a folder where the processes of this node leave each other
+	// the good verdicts of their probes; "" keeps them to this one.
+	SharedVerdicts string
 	// PoolSize is how many slots KeepPool keeps warm.
 	PoolSize int
 	// Log takes operational messages. Required.

@@ -91,8 +91,13 @@ func (r *Runner) requireClass(ctx context.Context, s subject, host hostFacts) er
 
 // refresh has the subject probed when nothing is known of it that still stands.
 func (r *Runner) refresh(s subject, key string, host hostFacts) {
+	r.recall(s, key, host)
 	r.findings.refresh(s, key,
-		func(ctx context.Context) verdict { return r.probe(ctx, s, host) },
+		func(ctx context.Context) verdict {
+			v := r.probe(ctx, s, host)
+			r.share(s, host, v)
+			return v
+		},
 		func() error { return r.clearProbe(s) })
 }
 

@@ -89,6 +89,24 @@ func (c *findingsCache) engineGone() {
 	c.epoch++
 }
 
+// has says whether there is a verdict on the subject that still stands.
+func (c *findingsCache) has(s subject, key string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.known[s]
+	return f != nil && f.stands(key)
+}
+
+// adopt takes over that a subject works, as another process found at that time,
+// unless this one is finding out itself.
+func (c *findingsCache) adopt(s subject, key string, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.known[s]; f == nil || f.busy == nil && !f.clearing {
+		c.known[s] = &finding{known: true, key: key, at: at}
+	}
+}
+
 // generation is the current epoch, to be made part of a key.
 func (c *findingsCache) generation() int {
 	c.mu.Lock()

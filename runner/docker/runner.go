@@ -43,13 +43,14 @@ type Runner struct {
 	use      use            // what is remembered of living sandboxes
 	making   inflight       // sandboxes being created
 	starts   chan struct{}  // bounds parallel creates
-	joins    chan struct{}  // bounds to one what joins the egress network
+	joins    chan struct{}  // bounds to one what joins or leaves the egress network
 	pulls    pulls          // downloads under way
 	admitted admissions     // what registries said of present images
 	images   imageBook      // what this installation has pulled
 	gc       imageGC        // the clean-up of images
 	engine   factsCache     // what the engine says of the host
 	findings *findingsCache // what probes found out
+	verdicts sharedVerdicts // what they found out for other processes, too
 	pool     pool           // the keeping of warm slots
 }
 
@@ -91,7 +92,7 @@ func newRunner(o Options, a api) (*Runner, error) {
 	}
 	return &Runner{
 		opts: o, api: a, runs: runs, egress: egress,
-		findings: newFindings(), images: imageBook{o.Dir},
+		findings: newFindings(), verdicts: sharedVerdicts{o.SharedVerdicts}, images: imageBook{o.Dir},
 		// More at once only makes each of them slower.
 		starts: make(chan struct{}, runtime.NumCPU()+1),
 		joins:  make(chan struct{}, 1),

@@ -96,9 +96,9 @@ func sidecarEndpoint(n runNetwork, host hostFacts) *network.NetworkingConfig {
 }
 
 // startSidecar gives a created sidecar its second leg and starts it. One joins
-// the egress network at a time, and nothing joins the run's meanwhile: engines
-// may count an endpoint twice of two that join a network at once, and such a
-// network cannot be removed until the engine has been restarted.
+// or leaves the egress network at a time, and nothing joins the run's meanwhile:
+// of two that do so at once engines may count one wrong, and such a network
+// cannot be removed until the engine has been restarted.
 func (r *Runner) startSidecar(ctx context.Context, id, egressID string, host hostFacts) error {
 	leg := &network.EndpointSettings{}
 	if host.isolatedGateway() {
@@ -110,15 +110,35 @@ func (r *Runner) startSidecar(ctx context.Context, id, egressID string, host hos
 	if err := r.api.NetworkConnect(c, egressID, id, leg); err != nil {
 		return wrap("connect the sidecar to the egress network", err)
 	}
+	return r.alone(ctx, "start the sidecar", func(ctx context.Context) error {
+		return r.api.ContainerStart(ctx, id, container.StartOptions{})
+	})
+}
+
+// leaveEgress takes a sidecar that is about to be stopped off the egress
+// network. Left to itself the engine would do so at its end, together with
+// those of other runs.
+func (r *Runner) leaveEgress(ctx context.Context, id string) error {
+	return goneIsNil(r.alone(ctx, "take the sidecar off the egress network", func(ctx context.Context) error {
+		err := r.api.NetworkDisconnect(ctx, r.EgressNetworkName(), id, true)
+		if err != nil && strings.Contains(err.Error(), "is not connected") {
+			return nil
+		}
+		return err
+	}))
+}
+
+// alone does what changes who is on the egress network.
+func (r *Runner) alone(ctx context.Context, what string, change func(context.Context) error) error {
 	select {
 	case r.joins <- struct{}{}:
 		defer func() { <-r.joins }()
 	case <-ctx.Done():
-		return fmt.Errorf("start the sidecar: %w", ctx.Err())
+		return fmt.Errorf("%s: %w", what, ctx.Err())
 	}
-	c, cancel = call(ctx)
+	c, cancel := call(ctx)
 	defer cancel()
-	return wrap("start the sidecar", r.api.ContainerStart(c, id, container.StartOptions{}))
+	return wrap(what, change(c))
 }
 
 // waitSidecar returns when the sidecar has its configuration and listens. A

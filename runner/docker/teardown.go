@@ -140,6 +140,9 @@ func (r *Runner) thaw(ctx context.Context, c container.InspectResponse) error {
 // removeSidecar lets the sidecar hand over its last records, then removes it.
 func (r *Runner) removeSidecar(ctx context.Context, run uuid.UUID) error {
 	return r.remove(ctx, ProxyName(run), func(ctx context.Context, id string) error {
+		if err := r.leaveEgress(ctx, id); err != nil {
+			r.opts.Log.Warn("sidecar is stopped on the egress network", "run_id", run, "error", err)
+		}
 		c, cancel := context.WithTimeout(ctx, sidecarGrace+callTimeout)
 		defer cancel()
 		secs := int(sidecarGrace / time.Second)

@@ -13,6 +13,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/google/uuid"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
@@ -206,4 +207,50 @@ func TestBug46EndpointsLinger(t *testing.T) {
 	}
 	w.engine.before = nil
 	w.nothingLeft(t, spec.RunID)
+}
+
+// However many runs end at once, one sidecar at a time leaves the egress
+// network, before it is stopped, and none while another joins.
+func TestSidecarsLeaveOneByOne(t *testing.T) {
+	w := newFakeWorld(t)
+	var refs []string
+	for range 4 {
+		sb, err := w.CreateSandbox(t.Context(), fakeSpec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, sb.Ref)
+	}
+	w.engine.calls = nil
+	w.joins <- struct{}{} // somebody joins
+	var all sync.WaitGroup
+	for _, ref := range refs {
+		all.Go(func() {
+			if err := w.KillSandbox(t.Context(), ref); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	testenv.Eventually(t, "all have begun", func() bool {
+		w.engine.mu.Lock()
+		defer w.engine.mu.Unlock()
+		return countOf(w.engine.calls, "ContainerInspect proxy") >= len(refs)
+	})
+	if n := countOf(w.engine.calls, "NetworkDisconnect") + countOf(w.engine.calls, "ContainerStop proxy"); n != 0 {
+		t.Errorf("%d leave while one joins", n)
+	}
+	<-w.joins
+	all.Wait()
+	if n := countOf(w.engine.calls, "NetworkDisconnect"); n != len(refs) {
+		t.Errorf("%d of %d left the egress network: %q", n, len(refs), w.engine.calls)
+	}
+}
+
+func countOf(calls []string, call string) (n int) {
+	for _, c := range calls {
+		if c == call {
+			n++
+		}
+	}
+	return n
 }
