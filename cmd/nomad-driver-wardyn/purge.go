@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli"
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
@@ -16,6 +18,7 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/docker"
 )
 
 // purge ends what an installation has on this machine: sandboxes that are still
@@ -69,26 +72,56 @@ func purgeInstallation(ctx context.Context, h plugin.HostConfig, kept bool) erro
 		return err
 	}
 	defer p.runner.Close()
-	var errs []error
-	left, err := p.runner.ListSandboxes(ctx)
+	refs, err := p.runRefs(ctx)
 	if errors.Is(err, runner.ErrUnavailable) { // every further question would say the same
 		return errors.Join(fmt.Errorf("%w, so nothing of it could be removed: %w", cli.ErrEngineAway, err),
 			p.unstage(), p.endKeeper(ctx), p.endCtl(), p.dir.RemoveRunRoot())
 	}
-	errs = append(errs, err)
-	for _, s := range left {
-		errs = append(errs, p.runner.KillSandbox(ctx, s.Ref))
-	}
-	// Runs of which only a part is left, after a crash in the middle.
-	parts, err := p.runner.Traces(ctx)
-	errs = append(errs, err)
-	for _, t := range parts.Runs {
-		errs = append(errs, p.runner.KillSandbox(ctx, t.Ref))
-	}
+	errs := []error{err, p.endRuns(ctx, refs)}
 	if kept {
 		errs = append(errs, p.removeKept(ctx))
 	}
 	errs = append(errs, p.runner.RemoveProbes(ctx), p.runner.RemovePool(ctx), p.runner.RemoveEgressNetwork(ctx), p.unstage(), p.endKeeper(ctx), p.endCtl(), p.dir.RemoveRunRoot(), p.runner.RemoveToolImage(ctx))
+	return errors.Join(errs...)
+}
+
+// runRefs are the refs of all runs, also of those of which only a part is left
+// after a crash in the middle.
+func (p *parts) runRefs(ctx context.Context) ([]string, error) {
+	left, err := p.runner.ListSandboxes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var refs []string
+	for _, s := range left {
+		refs = append(refs, s.Ref)
+	}
+	parts, err := p.runner.Traces(ctx)
+	for _, t := range parts.Runs {
+		refs = append(refs, t.Ref)
+	}
+	slices.Sort(refs)
+	return slices.Compact(refs), err
+}
+
+// endRuns takes runs down, and then again what of them came about late.
+func (p *parts) endRuns(ctx context.Context, refs []string) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	errs := []error{p.killAll(ctx, refs)}
+	select {
+	case <-time.After(docker.Late):
+	case <-ctx.Done():
+	}
+	return errors.Join(append(errs, p.killAll(ctx, refs))...)
+}
+
+func (p *parts) killAll(ctx context.Context, refs []string) error {
+	var errs []error
+	for _, ref := range refs {
+		errs = append(errs, p.runner.KillSandbox(ctx, ref))
+	}
 	return errors.Join(errs...)
 }
 

@@ -2,11 +2,13 @@ package docker
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docker/docker/api/types/network"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
-
-	"github.com/docker/docker/api/types/network"
 )
 
 // A process that ended in the middle of a probe left its network and lease.
@@ -28,4 +30,28 @@ func TestRemoveProbes(t *testing.T) {
 	if left, err := w.probesLeft(t.Context()); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
+}
+
+// A process that was killed had asked the engine for a probe's network, which is
+// there only when somebody has looked.
+func TestRemoveProbesThatComeLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFakeWorld(t)
+		host := mustFacts(t, w.Runner)
+		name := w.probeName(subject{types.CC1, "runc"})
+		subnet, err := w.runs.Lease(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(Late / 2)
+			w.engine.NetworkCreate(t.Context(), name, runNetworkOptions(netpool.PlanOf(subnet), host, w.reserved(name, componentNetwork)))
+		}()
+		if err := w.RemoveProbes(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if left, err := w.probesLeft(t.Context()); err != nil || len(left) > 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+	})
 }
