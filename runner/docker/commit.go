@@ -107,7 +107,8 @@ func (r *Runner) rewrite(ctx context.Context, id, tag string, base image.Inspect
 // dropStep removes what was only a step on the way; its layers stay for the
 // image that was made of them.
 func (r *Runner) dropStep(id string) error {
-	ctx, cancel := undo()
+	// An engine whose disk is busy takes as long for this as for the layer.
+	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 	defer cancel()
 	_, err := r.api.ImageRemove(ctx, id, image.RemoveOptions{})
 	return goneIsNil(wrap("remove image "+id, err))

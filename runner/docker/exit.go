@@ -42,12 +42,31 @@ func (r *Runner) Exit(ctx context.Context, ref string) (runner.Exit, error) {
 			return runner.Exit{}, err
 		}
 	}
-	// At CC1 the flag is right, and a kill in the log may be one that the task
-	// has survived.
-	if classOf(c) == types.CC2 && c.State.ExitCode == codeKilled && !c.State.OOMKilled && killedForMemory(c.ID) {
-		c.State.OOMKilled = true
+	if c.State.ExitCode != 0 && !c.State.OOMKilled {
+		if at, ok := killedForMemory(c.ID); ok {
+			c.State.OOMKilled = tellsOfTheEnd(at, c.State, classOf(c))
+		}
 	}
 	return exitOf(c.State, silent), nil
+}
+
+// memoryKillEnds is how soon a process is noted as gone after the kernel killed
+// it for memory, on a busy host.
+const memoryKillEnds = 5 * time.Second
+
+// tellsOfTheEnd says whether a kill for memory has to do with how a sandbox
+// ended. The engine hears of kill and death from two places, and loses the kill
+// when it comes second. One that the task has survived was a child's; one long
+// before another kill has nothing to do with it.
+func tellsOfTheEnd(kill time.Time, s *container.State, class types.ConfinementClass) bool {
+	killed := s.ExitCode == codeKilled
+	switch {
+	case class == types.CC2:
+		return killed // the sentry, and with it all there was
+	case !killed:
+		return true
+	}
+	return engineTime(s.FinishedAt).Sub(kill) < memoryKillEnds
 }
 
 // exitOf reads a state of exited. silentCrash says that mayBeCrash holds and

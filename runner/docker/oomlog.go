@@ -2,7 +2,9 @@ package docker
 
 import (
 	"errors"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,16 +12,17 @@ import (
 // kernelLog is where the kernel says whom it killed for memory.
 const kernelLog = "/dev/kmsg"
 
-// killedForMemory asks the kernel's log whether a process of a container was
+// killedForMemory asks the kernel's log when a process of a container was last
 // killed for want of memory. The engine's own flag misses it where the whole
-// sandbox dies at that moment, as under gVisor: it hears of the death first. A
-// log that cannot be read says nothing.
-func killedForMemory(containerID string) bool {
+// sandbox dies at that moment, as under gVisor, or the host is busy: it hears of
+// the death first. A log that cannot be read says nothing.
+func killedForMemory(containerID string) (at time.Time, ok bool) {
 	fd, err := unix.Open(kernelLog, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return false
+		return at, false
 	}
 	defer unix.Close(fd)
+	var since time.Duration
 	b := make([]byte, 8<<10) // the kernel's own bound on one record
 	for {
 		n, err := unix.Read(fd, b)
@@ -27,12 +30,37 @@ func killedForMemory(containerID string) bool {
 		case errors.Is(err, unix.EPIPE), errors.Is(err, unix.EINTR):
 			continue // records were overwritten while we read
 		case err != nil || n <= 0:
-			return false // the end
+			return sinceBoot(since), ok // the end
 		}
-		if isMemoryKill(string(b[:n]), containerID) {
-			return true
+		if record := string(b[:n]); isMemoryKill(record, containerID) {
+			since, ok = recordTime(record), true
 		}
 	}
+}
+
+// recordTime is when a record was made, by the kernel's clock; zero when the
+// record does not say.
+func recordTime(record string) time.Duration {
+	head, _, _ := strings.Cut(record, ";")
+	fields := strings.Split(head, ",") // priority, number, microseconds, flags
+	if len(fields) < 3 {
+		return 0
+	}
+	us, err := strconv.ParseInt(fields[2], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(us) * time.Microsecond
+}
+
+// sinceBoot is what the clock showed when the kernel's showed d. Like that one,
+// the raw clock is not set by anybody.
+func sinceBoot(d time.Duration) time.Time {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &now); err != nil {
+		return time.Time{}
+	}
+	return time.Now().Add(d - time.Duration(now.Nano()))
 }
 
 // isMemoryKill reports whether a record tells of a kill in a container's
