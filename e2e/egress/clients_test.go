@@ -78,7 +78,7 @@ func TestRealClients(t *testing.T) {
 	r.memory = 512
 	r.up.mux.HandleFunc("/events", events)
 	r.up.mux.HandleFunc("/shout", shout)
-	each(t, func(t *testing.T, class string) {
+	bothAtOnce(t, func(t *testing.T, class string) {
 		w := r.start(t, class, map[string]any{"egress": []any{map[string]any{
 			"allow": []any{"api.example.internal"}, "intercept": []any{"api.example.internal"},
 		}}})

@@ -145,7 +145,7 @@ func (w *work) holdsNone(t *testing.T, printed string, secrets ...string) {
 // and programs trust the run's CA without being told.
 func TestK41Intercept(t *testing.T) {
 	r := newRig(t, map[string]any{"allow_intercept": []any{"api.example.internal"}})
-	each(t, func(t *testing.T, class string) {
+	bothAtOnce(t, func(t *testing.T, class string) {
 		w := r.start(t, class, map[string]any{"egress": []any{map[string]any{
 			"allow": []any{"api.example.internal", "other.example.internal"}, "intercept": []any{"api.example.internal"}, "methods": []any{"GET", "CONNECT"},
 		}}})

@@ -142,8 +142,12 @@ func (r *rig) told(task string) string {
 	return b.String()
 }
 
-// each runs a test under every runtime.
-var each = testenv.EachClass
+// each runs a test under every runtime, one after the other: plugin and upstream
+// are shared. bothAtOnce does not wait.
+var (
+	each       = testenv.EachClass
+	bothAtOnce = testenv.EachClassAtOnce
+)
 
 func deadline(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -15,7 +15,7 @@ const ask = `wget -q -O /dev/null http://blocked.example/ ; `
 // TestEvents: a start and a refusal are told to the client.
 func TestEvents(t *testing.T) {
 	r := newRig(t)
-	each(t, func(t *testing.T, class string) {
+	bothAtOnce(t, func(t *testing.T, class string) {
 		w := r.start(t, class, ask+awaitGo)
 		eventually(t, "an event of the start", func() bool { return r.events.find(w.ID(), "started under "+class) != nil })
 		eventually(t, "an event of the refusal", func() bool { return r.events.find(w.ID(), "blocked.example") != nil })
@@ -66,7 +66,7 @@ func TestTrap45BytesThatAreNoText(t *testing.T) {
 // TestStats: samples come, with memory in them.
 func TestStats(t *testing.T) {
 	r := newRig(t)
-	each(t, func(t *testing.T, class string) {
+	bothAtOnce(t, func(t *testing.T, class string) {
 		w := r.start(t, class, up, func(s *host.TaskSpec) { s.StatsInterval = 200 * time.Millisecond })
 		eventually(t, "a sample with memory in it", func() bool {
 			m := w.Usage().Memory

@@ -14,7 +14,7 @@ import (
 // checks need, in one sandbox a runtime.
 func TestExec(t *testing.T) {
 	r := newRig(t)
-	each(t, func(t *testing.T, class string) {
+	bothAtOnce(t, func(t *testing.T, class string) {
 		w := r.start(t, class, awaitGo)
 		t.Run("streams", func(t *testing.T) { w.execStreams(t) })
 		t.Run("terminal", func(t *testing.T) { w.execTerminal(t) })

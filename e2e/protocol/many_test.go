@@ -17,7 +17,7 @@ import (
 // TestTwoTasksOfOneGroup: one allocation, two tasks, an exec in each.
 func TestTwoTasksOfOneGroup(t *testing.T) {
 	r := newRig(t)
-	each(t, func(t *testing.T, class string) {
+	bothAtOnce(t, func(t *testing.T, class string) {
 		id := uuid.NewString()
 		var group []*work
 		for _, name := range []string{"one", "two"} {
@@ -50,7 +50,7 @@ func TestTwoTasksOfOneGroup(t *testing.T) {
 // TestSixAtOnce: started and stopped together, nothing of them is left.
 func TestSixAtOnce(t *testing.T) {
 	r := newRig(t)
-	each(t, func(t *testing.T, class string) {
+	bothAtOnce(t, func(t *testing.T, class string) {
 		var all []*work
 		for range 6 {
 			all = append(all, r.prepare(t, class, "trap 'exit 14' TERM; "+up))

@@ -98,7 +98,7 @@ mkdir /tmp/x 2>/dev/null || echo refused; [ -c /dev/f ] && echo device; `+awaitG
 	if got := w.out.String(); got != want {
 		t.Errorf("the task sees %q, want %q; %s", got, want, w.err)
 	}
-	each(t, func(t *testing.T, class string) {
+	bothAtOnce(t, func(t *testing.T, class string) {
 		w := r.start(t, class, `ls /sys/class/net 2>/dev/null; cat /proc/net/route | wc -l; `+awaitGo, config(map[string]any{"network_mode": "none"}))
 		if list := w.containers(t); len(list) != 1 {
 			t.Errorf("containers: %v", list)
@@ -115,7 +115,7 @@ mkdir /tmp/x 2>/dev/null || echo refused; [ -c /dev/f ] && echo device; `+awaitG
 // Bug 9: an open exec does not hold up a stop, and ends with it.
 func TestBug9StopEndsOpenExecs(t *testing.T) {
 	r := newRig(t)
-	each(t, func(t *testing.T, class string) {
+	bothAtOnce(t, func(t *testing.T, class string) {
 		w := r.start(t, class, up)
 		w.isUp(t)
 		var out output

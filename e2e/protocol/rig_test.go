@@ -156,8 +156,12 @@ func (r *rig) leftOnNode(id string) []string {
 	return out
 }
 
-// each runs a test under every runtime.
-var each = testenv.EachClass
+// each runs a test under every runtime, one after the other: a client or plugin
+// that ends for one would end for the other. bothAtOnce does not wait.
+var (
+	each       = testenv.EachClass
+	bothAtOnce = testenv.EachClassAtOnce
+)
 
 // deadline is the test's context with an end.
 func deadline(t *testing.T) context.Context {

@@ -18,7 +18,7 @@ import (
 // TestSessions: what runs before a command and what outlives it.
 func TestSessions(t *testing.T) {
 	r := newRig(t)
-	each(t, func(t *testing.T, class string) {
+	bothAtOnce(t, func(t *testing.T, class string) {
 		t.Run("K7 stages", func(t *testing.T) { r.stages(t, class) })
 		t.Run("K7 stop during init", func(t *testing.T) { r.stopDuringInit(t, class) })
 		t.Run("D-10 default workspace", func(t *testing.T) { r.defaultWorkspace(t, class) })

@@ -13,7 +13,7 @@ import (
 // TestStop: how tasks end by a client's wish, and by nobody's.
 func TestStop(t *testing.T) {
 	r := newRig(t)
-	each(t, func(t *testing.T, class string) {
+	bothAtOnce(t, func(t *testing.T, class string) {
 		t.Run("signals", func(t *testing.T) { r.stopSignals(t, class) })
 		t.Run("destroy", func(t *testing.T) { r.destroy(t, class) })
 		t.Run("removed by hand", func(t *testing.T) { r.removedByHand(t, class) })

@@ -91,6 +91,16 @@ func EachClass(t *testing.T, test func(t *testing.T, class string)) {
 	}
 }
 
+// EachClassAtOnce is [EachClass] with the subtests side by side, for tests that
+// do nothing to what they share: most of their time goes by waiting.
+func EachClassAtOnce(t *testing.T, test func(t *testing.T, class string)) {
+	t.Helper()
+	EachClass(t, func(t *testing.T, class string) {
+		t.Parallel()
+		test(t, class)
+	})
+}
+
 // Dir is a private data dir, hence an instance of its own. When the test ends
 // nothing of that instance may be left on the engine or in its run root.
 func Dir(t testing.TB) *datadir.Dir {

@@ -86,17 +86,41 @@ func removeImageOf(t testing.TB, tools *embedded.Tools) {
 	_, _ = Client(t, endpoint).ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
 }
 
-// Build compiles one static command of this module and returns its path.
+// compiled holds the commands that Build has made, by package.
+var compiled struct {
+	sync.Mutex
+	files map[string][]byte
+}
+
+// Build compiles one static command of this module, once a test process, and
+// returns its path in a folder of the test's own.
 func Build(t testing.TB, pkg string) string {
 	t.Helper()
+	compiled.Lock()
+	defer compiled.Unlock()
 	out := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	if b, ok := compiled.files[pkg]; ok {
+		must(t, os.WriteFile(out, b, 0o755))
+		return out
+	}
+	compile(t, pkg, out)
+	b, err := os.ReadFile(out)
+	must(t, err)
+	if compiled.files == nil {
+		compiled.files = map[string][]byte{}
+	}
+	compiled.files[pkg] = b
+	return out
+}
+
+func compile(t testing.TB, pkg, out string) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
 	cmd.Dir = Root(t)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if b, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build %s: %v\n%s", pkg, err, b)
 	}
-	return out
 }
 
 func put(w *tar.Writer, name string, mode int64, data []byte) {

@@ -9,7 +9,7 @@ import (
 
 // Patience bounds what a test waits for. Nothing is measured against it: a
 // machine that is busy with other things must not make a test red.
-const Patience = time.Minute
+const Patience = 2 * time.Minute
 
 // Eventually waits for what another goroutine, process or engine brings about,
 // and fails the test when it does not come within [Patience].

@@ -38,10 +38,14 @@ type boxSpec struct {
 	bare     bool // no recorder in it; it idles
 }
 
-// eachRuntime runs a test under every runtime of the engine.
+// eachRuntime runs a test under every runtime of the engine, at once: each has
+// a world of its own, and most of its time goes by waiting for the engine.
 func eachRuntime(t *testing.T, test func(t *testing.T, runtime string)) {
 	for _, rt := range testenv.Runtimes(t) {
-		t.Run(rt, func(t *testing.T) { test(t, rt) })
+		t.Run(rt, func(t *testing.T) {
+			t.Parallel()
+			test(t, rt)
+		})
 	}
 }
 

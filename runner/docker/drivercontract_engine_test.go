@@ -12,6 +12,7 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/driver/drivertest"
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
 
 var (
@@ -20,14 +21,17 @@ var (
 )
 
 // TestD57DriverContract holds the driver over a real engine to the session
-// contract, under every runtime. What sessions are confined by is another
-// suite's: here they have no network.
+// contract, under one runtime after the other, since volumes bear the names of
+// its sessions. What sessions are confined by is another suite's: here they have
+// no network.
 func TestD57DriverContract(t *testing.T) {
 	image := testenv.Image(t)
-	eachRuntime(t, func(t *testing.T, rt string) {
+	testenv.EachClass(t, func(t *testing.T, class string) {
 		drivertest.Run(t, func(t *testing.T, slots int) drivertest.Subject {
 			w := newWorld(t)
-			w.assumeWorks(t, classFor(rt), rt)
+			for _, rt := range testenv.Runtimes(t) {
+				w.assumeWorks(t, classFor(rt), rt)
+			}
 			t.Cleanup(func() { w.removeSessions(t) })
 			return drivertest.Subject{
 				Driver:  driver.NewDocker(w.Runner, driver.DockerOpts{TotalSlots: slots}),
@@ -41,7 +45,7 @@ func TestD57DriverContract(t *testing.T) {
 				},
 				Spec: func(id string) driver.Spec {
 					return driver.Spec{SessionID: id, Sandbox: runner.SandboxSpec{
-						RunID: uuid.New(), Image: image, ConfinementClass: classFor(rt),
+						RunID: uuid.New(), Image: image, ConfinementClass: types.ConfinementClass(class),
 						Task: &runner.TaskProcess{
 							Argv: []string{"sleep", "98765"}, User: "1000:1000", NoNetwork: true,
 							Mounts: []runner.TaskMount{{Volume: driver.WorkspaceVolume(id), Target: driver.WorkspacePath}},

@@ -90,7 +90,7 @@ func TestS11WithoutInhibitTheHostAnswers(t *testing.T) {
 		id, n := w.bare(t, rt, func(o *network.CreateOptions) { delete(o.Options, optInhibit); delete(o.Options, optIsolated4) }, nil)
 		openBridge(t, n.ID)
 		targets := tcpAndUDP(n.Plan.Gateway, port)
-		for target, res := range w.netprobe(t, id, recorderTarget, targets...) {
+		for target, res := range w.reached(t, id, targets...) {
 			if !res.Reached {
 				t.Errorf("%s is not reached without the guard: %s", target, res.Detail)
 			}
@@ -161,7 +161,7 @@ func TestWithoutInternalOtherAddressesAnswer(t *testing.T) {
 			delete(o.Options, optInhibit)
 			delete(o.Options, optIsolated4)
 		}, nil)
-		if res := w.netprobe(t, id, recorderTarget, target)[target]; !res.Reached {
+		if res := w.reached(t, id, target)[target]; !res.Reached {
 			t.Errorf("%s is not reached without the guards: %s", target, res.Detail)
 		}
 	})
@@ -189,7 +189,7 @@ func TestF33WithoutTheSysctlLinkLocalAnswers(t *testing.T) {
 		return // such an engine gives eth0 no IPv6 address whatever the sysctl says
 	}
 	testenv.Eventually(t, "the bridge's link-local address", func() bool { return hasAddress(bridge) })
-	if res := w.netprobe(t, id, recorderTarget, target)[target]; !res.Reached {
+	if res := w.reached(t, id, target)[target]; !res.Reached {
 		t.Errorf("%s is not reached without either guard: %s", target, res.Detail)
 	}
 }
@@ -245,7 +245,7 @@ func TestK16WithoutICCNeighboursAnswer(t *testing.T) {
 		}
 	}
 	target := "tcp:" + netip.AddrPortFrom(w.address(t, id2, n), 3128).String()
-	if res := w.netprobe(t, id1, recorderTarget, target)[target]; !res.Reached {
+	if res := w.reached(t, id1, target)[target]; !res.Reached {
 		t.Errorf("%s is not reached without the guard: %s", target, res.Detail)
 	}
 }

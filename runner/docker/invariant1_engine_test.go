@@ -56,10 +56,23 @@ func hostService(t *testing.T) uint16 {
 	return uint16(port)
 }
 
-// netprobe runs the recorder's own network probe in a running container.
+// netprobe runs the recorder's own network probe in a running container, on
+// targets that should be silent.
 func (w *world) netprobe(t *testing.T, id, binary string, targets ...string) map[string]netResult {
 	t.Helper()
-	out := w.direct(t, id, append([]string{binary, "netprobe", "-timeout", "2s"}, targets...)...)
+	return w.netprobeFor(t, id, []string{binary, "netprobe", "-timeout", "2s"}, targets...)
+}
+
+// reached is netprobe on targets that should all answer, and have all the time
+// they need for it.
+func (w *world) reached(t *testing.T, id string, targets ...string) map[string]netResult {
+	t.Helper()
+	return w.netprobeFor(t, id, []string{recorderTarget, "netprobe", "-timeout", testenv.Patience.String()}, targets...)
+}
+
+func (w *world) netprobeFor(t *testing.T, id string, program []string, targets ...string) map[string]netResult {
+	t.Helper()
+	out := w.direct(t, id, append(program, targets...)...)
 	results, err := parseResults(out)
 	if err != nil || len(results) != len(targets) {
 		t.Fatalf("netprobe: %v, %q", err, out)
@@ -169,7 +182,9 @@ func TestInvariant1NothingButTheSidecar(t *testing.T) {
 		ll := bridgeLinkLocal(bridgeName(w.networkOf(t, spec.RunID), nil))
 		shut = append(shut, fmt.Sprintf("tcp6ll:[%s]:%d", ll, port))
 		open := fmt.Sprintf("tcp:%s:3128", own)
-		got := w.netprobe(t, ref, recorderTarget, append(shut, open)...)
+		// What is open decides how long the rest has, so nobody is too slow for it.
+		got := w.netprobeFor(t, ref, []string{recorderTarget, "netprobe", "-timeout", testenv.Patience.String(), "-settle", "2s"},
+			append([]string{open}, shut...)...)
 		for _, target := range shut {
 			if got[target].Reached {
 				t.Errorf("reached %s: %s", target, got[target].Detail)

@@ -82,7 +82,7 @@ func TestK17PooledSandboxStartsAgain(t *testing.T) {
 		ref := w.startedSandbox(t, spec)
 		target := "tcp:" + netip.AddrPortFrom(w.sidecarAddress(t, spec.RunID), 3128).String()
 		for range 2 {
-			if got := w.netprobe(t, ref, recorderTarget, target)[target]; !got.Reached || got.Detail != "connected" {
+			if got := w.reached(t, ref, target)[target]; !got.Reached || got.Detail != "connected" {
 				t.Fatalf("the sidecar is not reached: %+v", got)
 			}
 			if err := w.Park(t.Context(), ref); err != nil {

@@ -91,7 +91,7 @@ func TestK16WithoutBridgeFilter(t *testing.T) {
 	}
 	neighbour := w.address(t, ProxyName(two.RunID), w.netID(t, w.EgressNetworkName()))
 	target := "tcp:" + netip.AddrPortFrom(neighbour, runner.ProxyListenPort).String()
-	res := w.netprobe(t, ProxyName(one.RunID), "/wardyn-rec", target)[target]
+	res := w.netprobeFor(t, ProxyName(one.RunID), []string{"/wardyn-rec", "netprobe", "-timeout", testenv.Patience.String()}, target)[target]
 	if res.Detail == "connected" {
 		t.Errorf("a sidecar serves a neighbour: %s", res.Detail)
 	}
@@ -99,7 +99,7 @@ func TestK16WithoutBridgeFilter(t *testing.T) {
 		t.Errorf("the firewall still keeps sidecars apart, so this shows nothing: %s", res.Detail)
 	}
 	for _, port := range []int{80, runner.ProxyListenPort} {
-		request := fmt.Sprintf(`printf 'GET http://%[1]s/ HTTP/1.1\r\nHost: %[1]s\r\nConnection: close\r\n\r\n' | nc -w 5 wardyn-proxy 3128`,
+		request := fmt.Sprintf(`printf 'GET http://%[1]s/ HTTP/1.1\r\nHost: %[1]s\r\nConnection: close\r\n\r\n' | nc -w 60 wardyn-proxy 3128`,
 			netip.AddrPortFrom(neighbour, uint16(port)))
 		x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh(request)})
 		if err != nil {

@@ -6,10 +6,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/network"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
@@ -41,21 +43,30 @@ func gvisorBinary(t *testing.T) string {
 	return info.Runtimes["runsc"].Path
 }
 
-// verdictOn is what a probe of the one class finds out, hanging runtimes cut short.
-func (w *world) verdictOn(t *testing.T, s subject) error {
+// verdictsOn is what probes of the subjects find out, two at a time.
+func (w *world) verdictsOn(t *testing.T, subjects []subject) map[subject]error {
 	t.Helper()
-	w.forgetFacts()
-	host, err := w.facts(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	host := mustFacts(t, w.Runner)
+	var (
+		all  errgroup.Group
+		mu   sync.Mutex // guards errs
+		errs = map[subject]error{}
+	)
+	all.SetLimit(2)
+	for _, s := range subjects {
+		all.Go(func() error {
+			v := w.probe(t.Context(), s, host)
+			if v.left {
+				t.Errorf("left behind: %v", v.err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			errs[s] = v.err
+			return nil
+		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	v := w.probe(ctx, s, host)
-	if v.left {
-		t.Errorf("left behind: %v", v.err)
-	}
-	return v.err
+	_ = all.Wait() // none returns an error
+	return errs
 }
 
 // Invariant 2, R63, R64: a runtime that is registered and does not give its
@@ -90,14 +101,18 @@ func TestR63BrokenRuntimesAreNotOffered(t *testing.T) {
 	}
 	testenv.StartEngine(t, testenv.EngineOptions{Runtimes: runtimes})
 	w := newWorld(t)
-	for name, reason := range want {
+	var subjects []subject
+	for name := range want {
 		class := types.CC2
 		if strings.HasPrefix(name, "kata") {
 			class = types.CC3
 		}
-		err := w.verdictOn(t, subject{class, name})
+		subjects = append(subjects, subject{class, name})
+	}
+	for s, err := range w.verdictsOn(t, subjects) {
+		reason := want[s.runtime]
 		if (err == nil) != (reason == "") || err != nil && !strings.Contains(err.Error(), reason) {
-			t.Errorf("%s: %v; want %q", name, err, reason)
+			t.Errorf("%s: %v; want %q", s.runtime, err, reason)
 		}
 	}
 }
