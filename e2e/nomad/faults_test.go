@@ -45,12 +45,16 @@ func (c *cluster) allKilled(t *testing.T) {
 	})
 }
 
-// keeperPID is the pid of this installation's one keeper.
-func (c *cluster) keeperPID(t *testing.T) int {
+// keeperPID and holderPID are the pids of this installation's one keeper and
+// one holder.
+func (c *cluster) keeperPID(t *testing.T) int { t.Helper(); return c.daemonPID(t, "keeper") }
+func (c *cluster) holderPID(t *testing.T) int { t.Helper(); return c.daemonPID(t, "holder") }
+
+func (c *cluster) daemonPID(t *testing.T, kind string) int {
 	t.Helper()
-	found := testenv.Daemons("keeper", c.instance(t))
+	found := testenv.Daemons(kind, c.instance(t))
 	if len(found) != 1 {
-		t.Fatalf("keepers: %v, want one", found)
+		t.Fatalf("%ss: %v, want one", kind, found)
 	}
 	return found[0]
 }

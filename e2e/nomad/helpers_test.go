@@ -20,8 +20,11 @@ const pool = "10.214.244.0/22"
 // cluster is one agent and what the tests need around it.
 type cluster struct {
 	*testenv.Nomad
-	image string
-	data  string // the driver's data dir
+	version string // Nomad's
+	image   string
+	data    string // the driver's data dir
+	options string // the driver's options
+	consul  *consul
 	// shared is a folder of the host that the operator lets jobs mount.
 	shared string
 }
@@ -40,12 +43,14 @@ func start(t *testing.T, bin string) *cluster {
     private_hosts {
       "artifacts.example.internal" = ["` + up.Addr().String() + `"]
     }
+    allow_secrets_dir = true
     volumes {
       paths = ["` + shared + `"]
     }` + lent(t)
 	t.Cleanup(func() { purge(t, plugin, config) })
-	n := testenv.StartNomad(t, bin, plugin, config, neighbour(pause), fmt.Sprintf(shapesClient, t.TempDir()))
-	return &cluster{Nomad: n, image: image, data: data, shared: shared}
+	registry := startConsul(t)
+	n := testenv.StartNomad(t, bin, plugin, config, neighbour(pause), fmt.Sprintf(shapesClient, t.TempDir()), registry.config())
+	return &cluster{Nomad: n, version: testenv.NomadVersion(t, bin), image: image, data: data, options: config, consul: registry, shared: shared}
 }
 
 // purge takes the installation off the machine, after its agent has ended.
@@ -66,6 +71,20 @@ func (c *cluster) run(t *testing.T, file string, vars ...string) {
 		args = append(args, "-var", v)
 	}
 	c.CLI(t, append(args, filepath.Join(testenv.Root(t), "jobs", file))...)
+	// What a failed test leaves would be the next one's failure.
+	t.Cleanup(func() { c.stopAll(strings.TrimSuffix(file, ".nomad.hcl")) })
+}
+
+// older reports whether the agent's version is below another, "1.7".
+func (c *cluster) older(t *testing.T, than string) bool {
+	t.Helper()
+	var mine, theirs [2]int
+	for text, v := range map[string]*[2]int{c.version: &mine, than: &theirs} {
+		if _, err := fmt.Sscanf(text, "%d.%d", &v[0], &v[1]); err != nil {
+			t.Fatalf("version %q: %v", text, err)
+		}
+	}
+	return mine[0] < theirs[0] || mine[0] == theirs[0] && mine[1] < theirs[1]
 }
 
 type alloc struct {
@@ -123,6 +142,16 @@ func (c *cluster) until(t *testing.T, job string, status ...string) alloc {
 		}
 		return false
 	})
+	return a
+}
+
+// running waits until a job runs.
+func (c *cluster) running(t *testing.T, job string) alloc {
+	t.Helper()
+	a := c.until(t, job, "running", "failed", "complete")
+	if a.ClientStatus != "running" {
+		t.Fatalf("%s is %s\n%s", job, a.ClientStatus, events(a))
+	}
 	return a
 }
 

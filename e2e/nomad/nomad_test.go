@@ -3,6 +3,7 @@ package nomad
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,7 @@ func TestNomad(t *testing.T) {
 				t.Run("hello/"+rt, func(t *testing.T) { c.hello(t, class) })
 			}
 			t.Run("mistakes", c.mistakes)
+			t.Run("lines", c.lines)
 			t.Run("ports", c.ports)
 			t.Run("shapes", c.shapes)
 			t.Run("semantics", c.semantics)
@@ -63,6 +65,26 @@ func (c *cluster) mistakes(t *testing.T) {
 		wants(t, "the events", events(a), field)
 	}
 	c.CLI(t, "job", "stop", "-purge", "mistakes")
+}
+
+// Output under load: every line of both streams is in Nomad's log once, in order.
+func (c *cluster) lines(t *testing.T) {
+	const lines = 200_000
+	c.run(t, "lines.nomad.hcl", fmt.Sprintf("lines=%d", lines))
+	a := c.until(t, "lines", "failed", "complete")
+	wants(t, "the events", events(a), "Exit Code: 5")
+	for name, flags := range map[string][]string{"out": nil, "err": {"-stderr"}} {
+		n := 0
+		for line := range strings.Lines(c.logs(t, a, flags...)) {
+			if n++; line != fmt.Sprintf("%s %d\n", name, n) {
+				t.Fatalf("line %d of %s is %q", n, name, line)
+			}
+		}
+		if n != lines {
+			t.Errorf("%d lines of %s, want %d", n, name, lines)
+		}
+	}
+	c.CLI(t, "job", "stop", "-purge", "lines")
 }
 
 func (c *cluster) exec(t *testing.T) {
@@ -199,11 +221,27 @@ func (c *cluster) instance(t *testing.T) string {
 }
 
 // container is the id of the one agent container of this installation; "" when
-// there is none.
+// there is none, several lines when there are more.
 func (c *cluster) container(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("docker", "ps", "-q", "--no-trunc", "--filter", "label=wardyn.component=agent",
+	return strings.Join(c.containers(t, "agent"), "\n")
+}
+
+// containers are the ids of what runs of this installation: "agent" or "proxy".
+func (c *cluster) containers(t *testing.T, component string) []string {
+	t.Helper()
+	out, err := exec.Command("docker", "ps", "-q", "--no-trunc", "--filter", "label=wardyn.component="+component,
 		"--filter", "label=wardyn.instance="+c.instance(t)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
+}
+
+// inspect is what the engine says of the one agent container.
+func (c *cluster) inspect(t *testing.T, format string) string {
+	t.Helper()
+	out, err := exec.Command("docker", "inspect", "--format", format, c.container(t)).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

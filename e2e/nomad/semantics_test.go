@@ -14,6 +14,11 @@ import (
 // semantics are what Nomad's own verbs and blocks come to with this driver.
 func (c *cluster) semantics(t *testing.T) {
 	t.Run("restart", c.restarted)
+	t.Run("sidecars", c.sidecars)
+	t.Run("system job", c.systemJob)
+	t.Run("reschedule", c.rescheduled)
+	t.Run("canary", c.canary)
+	t.Run("oversubscription", c.oversubscribed)
 	t.Run("newer build", c.newerBuild)
 	t.Run("drain", c.nodeDrained)
 }

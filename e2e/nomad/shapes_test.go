@@ -53,6 +53,8 @@ func (c *cluster) shapes(t *testing.T) {
 	t.Run("15 lifecycle", c.lifecycle)
 	t.Run("refusals", c.refusedShapes)
 	t.Run("03 drain", c.drained)
+	t.Run("10 sandbox", c.handmade)
+	t.Run("13 identity", c.identity)
 	t.Run("01 bridge", func(t *testing.T) {
 		if cniPath() == "" {
 			t.Skip("no CNI plugins (Debian: containernetworking-plugins)")

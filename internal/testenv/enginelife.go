@@ -87,7 +87,7 @@ func (e *PrivateEngine) remove(t testing.TB) {
 		e.holder.Process.Kill()
 		e.holder.Wait()
 	}
-	unmountBelow(e.dir)
+	UnmountBelow(e.dir)
 	if err := os.RemoveAll(e.dir); err != nil {
 		t.Error(err)
 	}

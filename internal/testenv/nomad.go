@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,13 +45,15 @@ func NomadVersion(t testing.TB, bin string) string {
 	return v
 }
 
-// Nomad is a real agent, server and client in one, with the plugin loaded.
+// Nomad is a real agent, server and client in one, with the plugin loaded; or
+// a further client of such a one.
 type Nomad struct {
 	Addr string // its HTTP address
 	Dir  string // everything it writes
 	bin  string
 	cmd  *exec.Cmd
 	log  *os.File
+	rpc  int // its server's port
 }
 
 // StartNomad starts an agent with plugin as its only extra driver and waits
@@ -62,54 +62,24 @@ type Nomad struct {
 func StartNomad(t testing.TB, bin, plugin, pluginConfig string, extra ...string) *Nomad {
 	t.Helper()
 	n := &Nomad{bin: bin, Dir: t.TempDir()}
-	ports := freePorts(t, 3)
-	n.Addr = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
-	plugins := filepath.Join(n.Dir, "plugins")
-	must(t, os.MkdirAll(plugins, 0o755))
-	must(t, copyFile(plugin, filepath.Join(plugins, "nomad-driver-wardyn")))
-	config := filepath.Join(n.Dir, "config")
-	must(t, os.Mkdir(config, 0o755))
-	for i, text := range extra {
-		must(t, os.WriteFile(filepath.Join(config, fmt.Sprintf("extra%d.hcl", i)), []byte(text), 0o600))
-	}
-	must(t, os.WriteFile(filepath.Join(config, "agent.hcl"), fmt.Appendf(nil, `
-name       = "node"
-data_dir   = %q
-plugin_dir = %q
-bind_addr  = "127.0.0.1"
-log_level  = "DEBUG"
-disable_update_check = true
-advertise {
-  http = "127.0.0.1"
-  rpc  = "127.0.0.1"
-  serf = "127.0.0.1"
-}
-ports {
-  http = %d
-  rpc  = %d
-  serf = %d
-}
-server {
-  enabled          = true
-  bootstrap_expect = 1
-}
-client {
-  enabled          = true
-  network_interface = "lo"
-  servers          = ["127.0.0.1:%d"]
-  options = {
-    "fingerprint.denylist" = "env_aws,env_gce,env_azure,env_digitalocean,consul,vault"
-  }
-}
-plugin "nomad-driver-wardyn" {
-  config {
-    %s
-  }
-}
-`, filepath.Join(n.Dir, "data"), plugins, ports[0], ports[1], ports[2], ports[1], pluginConfig), 0o600))
+	n.configure(t, "node", plugin, pluginConfig, extra...)
 	t.Cleanup(func() { n.shutdown(t) })
 	n.Start(t)
 	return n
+}
+
+// StartClient starts a further client of n's server, with a name, and the plugin
+// as StartNomad. It ends with the test, after its tasks.
+func (n *Nomad) StartClient(t testing.TB, name, plugin, pluginConfig string, extra ...string) *Nomad {
+	t.Helper()
+	client := &Nomad{bin: n.bin, Dir: t.TempDir(), rpc: n.rpc}
+	client.configure(t, name, plugin, pluginConfig, extra...)
+	t.Cleanup(func() {
+		client.end(t, syscall.SIGINT)
+		UnmountBelow(client.Dir)
+	})
+	client.Start(t)
+	return client
 }
 
 // Start starts the agent's process, again after Stop or Kill.
@@ -141,6 +111,12 @@ func (n *Nomad) Stop(t testing.TB) { n.end(t, syscall.SIGINT) }
 
 // Kill ends the agent with SIGKILL; plugin and tasks go on.
 func (n *Nomad) Kill(t testing.TB) { n.end(t, syscall.SIGKILL) }
+
+// Signal sends the agent's process a signal.
+func (n *Nomad) Signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	must(t, n.cmd.Process.Signal(sig))
+}
 
 func (n *Nomad) end(t testing.TB, sig syscall.Signal) {
 	t.Helper()
@@ -174,7 +150,7 @@ func (n *Nomad) shutdown(t testing.TB) {
 	}
 	n.command(ctx, "system", "gc").Run()
 	n.end(t, syscall.SIGINT)
-	unmountBelow(n.Dir)
+	UnmountBelow(n.Dir)
 }
 
 // CLI runs a nomad command against the agent and returns its output.
@@ -237,18 +213,6 @@ func environ() []string {
 	return out
 }
 
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	var out []int
-	for range n {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		must(t, err)
-		defer l.Close()
-		out = append(out, l.Addr().(*net.TCPAddr).Port)
-	}
-	return out
-}
-
 func copyFile(from, to string) error {
 	b, err := os.ReadFile(from)
 	if err != nil {
@@ -262,9 +226,9 @@ func isExecutable(p string) bool {
 	return err == nil && !fi.IsDir() && fi.Mode()&0o111 != 0
 }
 
-// unmountBelow detaches what an agent leaves mounted below its folder (secrets
-// directories of allocations it had no time to collect).
-func unmountBelow(dir string) {
+// UnmountBelow detaches what is mounted below a folder, such as the secrets
+// directories of allocations that an agent had no time to collect.
+func UnmountBelow(dir string) {
 	b, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return

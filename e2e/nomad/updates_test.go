@@ -1,0 +1,78 @@
+package nomad
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+)
+
+// canary: the new version runs beside the old until it is promoted; then the
+// old one is stopped with its signal.
+func (c *cluster) canary(t *testing.T) {
+	c.own(t, "steady", nil)
+	old := c.running(t, "steady")
+	c.untilLog(t, old, "version 1 ")
+	c.deployed(t, "steady", "successful")
+	c.own(t, "steady", []string{"version=2"})
+	var fresh alloc
+	c.Eventually(t, 90*time.Second, "the canary runs", func() bool {
+		fresh = c.alloc(t, "steady")
+		return fresh.ID != old.ID && fresh.ClientStatus == "running"
+	})
+	c.untilLog(t, fresh, "version 2 ")
+	if n := len(c.containers(t, "agent")); n != 2 {
+		t.Errorf("%d sandboxes run, want the old one and the canary", n)
+	}
+	c.Eventually(t, 90*time.Second, "the canary is promoted", func() bool {
+		return c.Command(t, "job", "promote", "-detach", "steady").Run() == nil // not before it is healthy
+	})
+	c.untilLog(t, old, "got TERM")
+	c.deployed(t, "steady", "successful")
+	c.Eventually(t, 60*time.Second, "one sandbox runs", func() bool { return len(c.containers(t, "agent")) == 1 })
+	if now := c.alloc(t, "steady"); now.ID != fresh.ID {
+		t.Errorf("allocation %s became %s", fresh.ID, now.ID)
+	}
+	c.CLI(t, "job", "stop", "-purge", "steady")
+	c.Eventually(t, 60*time.Second, "nothing runs", func() bool { return c.container(t) == "" })
+}
+
+// deployed waits for the status of a job's latest deployment.
+func (c *cluster) deployed(t *testing.T, job, status string) {
+	t.Helper()
+	c.Eventually(t, 90*time.Second, "the deployment is "+status, func() bool {
+		var all []struct {
+			Status      string
+			CreateIndex int
+		}
+		out, err := c.Command(t, "job", "deployments", "-json", job).Output()
+		if err != nil || json.Unmarshal(out, &all) != nil || len(all) == 0 {
+			return false
+		}
+		latest := all[0]
+		for _, d := range all {
+			if d.CreateIndex > latest.CreateIndex {
+				latest = d
+			}
+		}
+		return latest.Status == status
+	})
+}
+
+// oversubscribed (nomad#10895): what the scheduler allows above memory reaches
+// the sandbox; what it does not, Nomad drops before the driver hears of it.
+func (c *cluster) oversubscribed(t *testing.T) {
+	for allowed, want := range map[string][2]string{
+		"false": {"may have 64 MiB and at most no more", "67108864"},
+		"true":  {"may have 64 MiB and at most 128", "134217728"},
+	} {
+		c.CLI(t, "operator", "scheduler", "set-config", "-memory-oversubscription="+allowed)
+		c.own(t, "steady", nil)
+		c.untilLog(t, c.running(t, "steady"), want[0])
+		if got := c.inspect(t, "{{.HostConfig.Memory}}"); got != want[1] {
+			t.Errorf("oversubscription %s: a limit of %s bytes, want %s", allowed, got, want[1])
+		}
+		c.CLI(t, "job", "stop", "-purge", "steady")
+		c.Eventually(t, 60*time.Second, "nothing runs", func() bool { return c.container(t) == "" })
+	}
+	c.CLI(t, "operator", "scheduler", "set-config", "-memory-oversubscription=false")
+}
