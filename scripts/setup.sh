@@ -117,6 +117,9 @@ tests() {
   # Real programs that single tests drive; without one its tests skip and say so.
   [ -x /usr/bin/curl ] || more+=(curl)
   [ -x /usr/bin/wget ] || more+=(wget)
+  [ -x /usr/bin/node ] || more+=(nodejs)
+  [ -x /usr/bin/python3 ] || more+=(python3)
+  compgen -G '/usr/share/python-wheels/pip-*.whl' >/dev/null || more+=(python3-pip-whl)
   if ! command -v docker-registry >/dev/null; then
     more+=(docker-registry)
     # Tests start registries of their own: the package's service stays off.

@@ -71,7 +71,9 @@ func TestI3InjectedSecretIsNowhere(t *testing.T) {
 		}
 		w.secret(t, "api.key", rotated+"\n")
 		eventually(t, "the changed secret", func() bool { out += w.sh(t, ask); return r.up.last("X-Api-Key") == rotated })
-		w.holdsNone(t, out+w.sh(t, ask), rendered, rotated, operator)
+		out += w.sh(t, ask+"; (kept=$("+ask+"); sleep 3600; echo $kept) >/dev/null 2>&1 &") // an answer stays in memory
+		w.memoryHoldsNone(t, rotated, rendered, rotated, operator)                          // before anything looks for them inside
+		w.holdsNone(t, out, rendered, rotated, operator)
 
 		// Plain HTTP would show it to the network.
 		for _, target := range []string{"http://api.example.internal/", "http://api.example.internal:8080/", "http://other.example.internal/"} {
