@@ -21,6 +21,8 @@ type builder struct {
 	*runnertest.Fake
 	code          int // of every script
 	uncommittable error
+	fails         map[string]error // by call
+	waiting       func()           // called as a script is waited for
 	mu            sync.Mutex
 	images        map[string]bool
 	builds        int
@@ -38,7 +40,7 @@ func (b *builder) ImageID(_ context.Context, image string, _ runner.ImageSource,
 func (b *builder) OwnImagePresent(_ context.Context, ref string, _ map[string]string) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.images[ref], nil
+	return b.images[ref], b.fails["OwnImagePresent"]
 }
 
 func (b *builder) RemoveOwnImage(_ context.Context, ref string) error {
@@ -57,15 +59,21 @@ func (b *builder) KeyedDigest(text string) string {
 }
 
 func (b *builder) Wait(ctx context.Context, ref string) (int, error) {
+	if b.waiting != nil {
+		b.waiting()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.builds++
-	return b.code, ctx.Err()
+	return b.code, errors.Join(b.fails["Wait"], ctx.Err())
 }
 
-func (b *builder) Commit(_ context.Context, _, tag string, _ []string) (string, error) {
+func (b *builder) Commit(ctx context.Context, _, tag string, _ []string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := errors.Join(b.fails["Commit"], ctx.Err()); err != nil {
+		return "", err
+	}
 	b.images[tag] = true
 	return tag, nil
 }
@@ -159,5 +167,60 @@ func TestD11FailedBuildsAreNotKept(t *testing.T) {
 		if used, _, _ := d.Capacity(t.Context()); len(b.images) != 0 || len(b.Left()) != 0 || used != 0 {
 			t.Errorf("%s: images %v, left %v, %d slots", name, b.images, b.Left(), used)
 		}
+	}
+}
+
+// D-11: whatever fails, and wherever, leaves no image, sandbox or slot, and
+// the next build of the same image begins anew.
+func TestD11FaultsAtEveryStage(t *testing.T) {
+	full := errors.New("no space left on device")
+	for name, c := range map[string]struct {
+		fails   map[string]error
+		stopped bool // the caller leaves while the script runs
+		want    error
+	}{
+		"is it there":         {fails: map[string]error{"OwnImagePresent": runner.ErrUnavailable}, want: runner.ErrUnavailable},
+		"the engine is away":  {fails: map[string]error{"Wait": runner.ErrUnavailable}, want: runner.ErrUnavailable},
+		"the disk is full":    {fails: map[string]error{"Commit": full}, want: full},
+		"stopped":             {stopped: true, want: context.Canceled},
+		"stopped, and broken": {stopped: true, fails: map[string]error{"Commit": full}, want: context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, b := newBuilder()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			b.fails = c.fails
+			if c.stopped {
+				b.waiting = cancel
+			}
+			if _, err := d.BuildSetup(ctx, aSetup()); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if used, _, _ := d.Capacity(t.Context()); len(b.images) != 0 || len(b.Left()) != 0 || used != 0 {
+				t.Errorf("images %v, left %v, %d slots", b.images, b.Left(), used)
+			}
+			b.fails, b.waiting = nil, nil
+			if _, err := d.BuildSetup(t.Context(), aSetup()); err != nil || len(b.images) != 1 {
+				t.Errorf("the next: %v, images %v", err, b.images)
+			}
+		})
+	}
+}
+
+// One that fails gives those who wait their own turn, and not its error.
+func TestD11WaitersOfAFailedBuildBuild(t *testing.T) {
+	d, b := newBuilder()
+	b.fails = map[string]error{"Commit": errors.New("broken")}
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if _, err := d.BuildSetup(t.Context(), aSetup()); err == nil {
+				t.Error("it succeeded")
+			}
+		})
+	}
+	all.Wait()
+	if b.builds != 3 {
+		t.Errorf("%d builds for three who asked", b.builds)
 	}
 }

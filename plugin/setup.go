@@ -74,6 +74,7 @@ func (p *Plugin) setUp(ctx context.Context, b *Backend, t *task, pl *plan) (star
 		startFrom(&pl.Spec, ref)
 		return false, nil
 	}
+	t.ports.Rest()
 	sctx, cancel := context.WithCancel(t.ctx)
 	t.setup = &setupState{cancel: cancel, done: make(chan struct{})}
 	if s.Private {
@@ -142,6 +143,9 @@ func (p *Plugin) buildAndStart(ctx context.Context, b *Backend, t *task, builder
 	}
 	p.events.emit(t.config, "The setup is done: starting from "+ref, "image", ref)
 	startFrom(&pl.Spec, ref)
+	if err := t.ports.Listen(); err != nil {
+		return err
+	}
 	if _, err := b.Driver.Create(ctx, pl.Spec); err != nil {
 		return err
 	}

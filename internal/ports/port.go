@@ -58,8 +58,26 @@ func NewSet(ps []Port) *Set { return &Set{ports: ps, open: map[string]*os.File{}
 // cannot be opened, none is open.
 func Open(ps []Port) (*Set, error) {
 	s := NewSet(ps)
+	if err := s.Listen(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Listen opens every port that is not open. The error names each port that
+// cannot be opened.
+func (s *Set) Listen() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var errs []error
-	for _, p := range ps {
+	for _, p := range s.ports {
+		if s.closed || s.open[p.Key()] != nil {
+			continue
+		}
 		f, err := listen(p)
 		if err != nil {
 			errs = append(errs, err)
@@ -67,11 +85,26 @@ func Open(ps []Port) (*Set, error) {
 		}
 		s.open[p.Key()] = f
 	}
-	if err := errors.Join(errs...); err != nil {
-		s.Close()
-		return nil, err
+	return errors.Join(errs...)
+}
+
+// Rest closes what nobody has fetched, until Listen or a fetch opens it again:
+// a client that connects is refused meanwhile, instead of waiting for a task
+// that is not there yet.
+func (s *Set) Rest() {
+	if s == nil {
+		return
 	}
-	return s, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closeOpen()
+}
+
+func (s *Set) closeOpen() {
+	for k, f := range s.open {
+		f.Close()
+		delete(s.open, k)
+	}
 }
 
 // Ports lists what is in the set.
@@ -104,8 +137,5 @@ func (s *Set) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for k, f := range s.open {
-		f.Close()
-		delete(s.open, k)
-	}
+	s.closeOpen()
 }

@@ -91,6 +91,49 @@ func TestFetchedSocketsServeAndCanBeHadAgain(t *testing.T) {
 	got[1].File.Close()
 }
 
+// K18: ports of a task that is not there yet refuse instead of keeping clients
+// waiting, and are the task's again when it comes.
+func TestPortsAtRest(t *testing.T) {
+	n := freePort(t)
+	s, err := Open([]Port{{Label: "http", Network: TCP, Addr: loopback, Port: n, To: 80}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.AddrPortFrom(loopback, n).String()
+	answers := func() bool {
+		c, err := net.Dial("tcp", at)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}
+	s.Rest()
+	if answers() {
+		t.Error("it answers at rest")
+	}
+	other, err := net.Listen("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(); !errors.Is(err, ErrInUse) {
+		t.Errorf("somebody else listens: %v", err)
+	}
+	other.Close()
+	for range 2 {
+		if err := s.Listen(); err != nil || !answers() {
+			t.Errorf("after the rest: %v", err)
+		}
+	}
+	s.Close()
+	if err := s.Listen(); err != nil || answers() {
+		t.Errorf("a closed set opened: %v", err)
+	}
+	(*Set)(nil).Rest()
+	if err := (*Set)(nil).Listen(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFetchNeedsTheRunsToken(t *testing.T) {
 	s, err := Open([]Port{{Label: "a", Network: TCP, Addr: loopback, Port: freePort(t)}})
 	if err != nil {

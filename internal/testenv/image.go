@@ -38,6 +38,7 @@ type ImageConfig struct {
 	Architecture         string // "" is amd64
 	Empty                bool   // no files at all
 	ExtraFiles           map[string]string
+	Links                map[string]string // symbolic links and where they lead
 }
 
 // ImageWith is Image with a configuration of the test's own.
@@ -133,6 +134,9 @@ func busyboxLayer(c ImageConfig) ([]byte, error) {
 	}
 	for name, text := range c.ExtraFiles {
 		put(w, name, 0o755, []byte(text))
+	}
+	for name, to := range c.Links {
+		w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: to, Mode: 0o777})
 	}
 	return b.Bytes(), w.Close()
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // recorderTarget is where every sandbox finds wardyn-rec.
-const recorderTarget = "/.wardyn/wardyn-rec"
+const recorderTarget = ownTarget + "/" + recorderFile
 
 const (
 	// mainCastDir is where a main process's recording lies in the sandbox.

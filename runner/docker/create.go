@@ -189,16 +189,17 @@ func (b *build) makeFiles() error {
 		hostname = firstOf(t.Hostname, hostname)
 	}
 	resolv, hosts := runFiles(hostname, b.net)
-	for name, text := range map[string]string{resolvFile: resolv, hostsFile: hosts, gateFile: ""} {
+	for name, text := range map[string]string{resolvFile: resolv, hostsFile: hosts} {
 		// Readable by the task's user, whoever that is; the folder is closed.
 		if err := os.WriteFile(filepath.Join(b.files, name), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
+	var stages []runner.Stage
 	if t := b.spec.Task; t != nil {
-		return writeStages(b.files, t.Stages)
+		stages = t.Stages
 	}
-	return nil
+	return makeOwn(filepath.Join(b.files, ownFolder), stages)
 }
 
 // makeAgent creates the agent's container. An image that vanished since it was

@@ -10,7 +10,7 @@ const (
 	// waits for that, so that the two containers can be started side by side.
 	gateFile = "gate"
 	// gateTarget is where a sandbox finds it.
-	gateTarget = "/.wardyn/gate"
+	gateTarget = ownTarget + "/gate"
 )
 
 // gated is the command line of pid 1 with the gate to wait at.
@@ -18,9 +18,8 @@ func gated(argv []string) []string {
 	return append([]string{argv[0], argv[1], "-gate", gateTarget}, argv[2:]...)
 }
 
-// openGate lets the agent's main process begin. The file is written in place:
-// it is bound into the agent's container. It stays open, for a sandbox that is
-// parked and started again.
+// openGate lets the agent's main process begin. The file is written in place,
+// and stays open for a sandbox that is parked and started again.
 func (b *build) openGate() error {
-	return os.WriteFile(filepath.Join(b.files, gateFile), []byte("open\n"), 0o644)
+	return os.WriteFile(filepath.Join(b.files, ownFolder, gateFile), []byte("open\n"), 0o644)
 }

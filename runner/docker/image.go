@@ -24,10 +24,12 @@ type imageFacts struct {
 	Labels          map[string]string
 	Volumes         []string // places it declares volumes at
 	Names           []string // tags, and names with digests
+	Layers          []string // folders of its layers; see layersOf
 }
 
 func imageFactsOf(i image.InspectResponse) imageFacts {
 	f := imageFacts{ID: i.ID, Arch: i.Architecture, OS: i.Os, Names: slices.Concat(i.RepoTags, i.RepoDigests)}
+	f.Layers = layersOf(i.GraphDriver.Name, i.GraphDriver.Data)
 	if c := i.Config; c != nil {
 		f.Entrypoint, f.Cmd, f.Env = c.Entrypoint, c.Cmd, c.Env
 		f.User, f.WorkDir, f.StopSignal, f.Labels = c.User, c.WorkingDir, c.StopSignal, c.Labels

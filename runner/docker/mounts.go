@@ -21,7 +21,7 @@ const (
 )
 
 // reservedTargets are places in a sandbox that nobody but this package mounts at.
-var reservedTargets = []string{"/proc", "/sys", "/dev", "/.wardyn", "/etc/resolv.conf", "/etc/hosts", "/etc/hostname"}
+var reservedTargets = []string{"/proc", "/sys", "/dev", ownTarget, "/etc/resolv.conf", "/etc/hosts", "/etc/hostname"}
 
 // tmpTarget has a mount in every sandbox, unless the task brings its own.
 const tmpTarget = "/tmp"
@@ -30,21 +30,16 @@ const tmpTarget = "/tmp"
 // operator's, then the task's.
 func agentMounts(in agentInput) []mount.Mount {
 	out := []mount.Mount{
+		bind(filepath.Join(in.Files, ownFolder), ownTarget, true, ""),
 		bind(in.Recorder, recorderTarget, true, ""),
 		bind(filepath.Join(in.Files, resolvFile), "/etc/resolv.conf", true, ""),
 		bind(filepath.Join(in.Files, hostsFile), "/etc/hosts", true, ""),
-	}
-	if in.Net != nil {
-		out = append(out, bind(filepath.Join(in.Files, gateFile), gateTarget, true, ""))
 	}
 	recursive := slices.Contains(in.Host.RecursiveReadOnly, in.Runtime) && in.Host.Major >= 25
 	for _, m := range in.Spec.Mounts {
 		b := bind(m.Source, m.Target, m.ReadOnly, "")
 		b.BindOptions.ReadOnlyForceRecursive = m.ReadOnly && recursive
 		out = append(out, b)
-	}
-	if len(in.task().Stages) > 0 {
-		out = append(out, bind(filepath.Join(in.Files, stagesFolder), stagesTarget, true, ""))
 	}
 	for _, m := range in.task().Mounts {
 		if m.Yields && below(in.Image.WorkDir, m.Target) {

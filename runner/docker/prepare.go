@@ -112,6 +112,9 @@ func (r *Runner) withImage(ctx context.Context, p *plan) error {
 	if err := checkImage(p.spec, p.image, p.host); err != nil {
 		return err
 	}
+	if err := checkLinks(p.spec, p.image); err != nil {
+		return err
+	}
 	if name := firstOf(p.image.digestOf(p.spec.Image), p.image.ID); name != p.spec.Image {
 		src.Tell("Image %s is %s", p.spec.Image, name)
 	}

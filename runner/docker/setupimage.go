@@ -16,6 +16,11 @@ import (
 // setupRepository holds the images that setup scripts made.
 const setupRepository = "rainier-env:"
 
+// justUsed is how long an image of a setup stays after it was found or made,
+// whatever the limits say: longer than a start takes from there to its
+// container, which then holds it.
+const justUsed = createTimeout + 5*time.Minute
+
 // ImageID is the id of the image that a task would start from, which is fetched
 // where it is absent.
 func (r *Runner) ImageID(ctx context.Context, ref string, src runner.ImageSource, labels map[string]string) (string, error) {
@@ -72,7 +77,8 @@ func (r *Runner) lastUse(i runner.Image) time.Time {
 
 // TrimSetupImages removes images of setups that nobody uses: those not used
 // for longer than age, and then the ones used longest ago until all together
-// take no more than most bytes. Zero is no limit.
+// take no more than most bytes. Zero is no limit. What was found or made just
+// now may be about to be started from, and stays.
 func (r *Runner) TrimSetupImages(ctx context.Context, most int64, age time.Duration) error {
 	all, err := r.ListOwnImages(ctx)
 	if err != nil {
@@ -80,8 +86,11 @@ func (r *Runner) TrimSetupImages(ctx context.Context, most int64, age time.Durat
 	}
 	all = slices.DeleteFunc(all, func(i runner.Image) bool { return !strings.HasPrefix(i.Ref, setupRepository) })
 	var errs []error
-	for _, ref := range expendable(all, most, age, time.Now()) {
-		err := r.RemoveOwnImage(ctx, ref)
+	for _, i := range expendable(all, most, age, time.Now()) {
+		if time.Since(r.lastUse(i)) < justUsed {
+			continue // somebody found it meanwhile
+		}
+		err := r.RemoveOwnImage(ctx, i.Ref)
 		if errors.Is(err, runner.ErrPrecondition) {
 			continue // somebody started from it meanwhile
 		}
@@ -91,19 +100,19 @@ func (r *Runner) TrimSetupImages(ctx context.Context, most int64, age time.Durat
 }
 
 // expendable chooses which images go.
-func expendable(all []runner.Image, most int64, age time.Duration, now time.Time) []string {
+func expendable(all []runner.Image, most int64, age time.Duration, now time.Time) []runner.Image {
 	all = slices.SortedFunc(slices.Values(all), func(a, b runner.Image) int { return cmp.Or(a.Used.Compare(b.Used), cmp.Compare(a.Ref, b.Ref)) })
 	var total int64
 	for _, i := range all {
 		total += i.Bytes
 	}
-	var out []string
+	var out []runner.Image
 	for _, i := range all {
 		old := age > 0 && now.Sub(i.Used) > age
-		if len(i.Users) > 0 || !old && (most <= 0 || total <= most) {
+		if len(i.Users) > 0 || now.Sub(i.Used) < justUsed || !old && (most <= 0 || total <= most) {
 			continue
 		}
-		out = append(out, i.Ref)
+		out = append(out, i)
 		total -= i.Bytes
 	}
 	return out

@@ -14,9 +14,9 @@ import (
 // Where a sandbox finds what its init is to run before the command. Files, for
 // no program can be given a variable of more than 128 KiB.
 const (
-	stagesTarget = "/.wardyn/stages"
+	stagesTarget = ownTarget + "/" + stagesFolder
 	stagesList   = "stages.json"
-	stagesFolder = "stages" // in a run's files
+	stagesFolder = "stages"
 )
 
 // stageEntry is one stage as wardyn-rec reads it.
@@ -28,13 +28,13 @@ type stageEntry struct {
 	Code          int           `json:"code"`
 }
 
-// writeStages lays stages out below files, for the task's user to read,
-// whoever that is: the folder above is closed.
-func writeStages(files string, stages []runner.Stage) error {
+// writeStages lays stages out below own, for the task's user to read, whoever
+// that is: the folder above is closed.
+func writeStages(own string, stages []runner.Stage) error {
 	if len(stages) == 0 {
 		return nil
 	}
-	dir := filepath.Join(files, stagesFolder)
+	dir := filepath.Join(own, stagesFolder)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}

@@ -1,0 +1,75 @@
+package docker
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// folderWith makes a folder of links, and of folders where a link's text is "".
+func folderWith(t *testing.T, links map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, to := range links {
+		at := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if to == "" {
+			err = os.MkdirAll(at, 0o755)
+		} else {
+			err = os.Symlink(to, at)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// K26, K30: no link of an image, nor one in what a job mounts, leads anything
+// over the driver's own files, or those elsewhere. Links that lead to places a
+// job could name itself stay usable.
+func TestK30LinksAtMounts(t *testing.T) {
+	mounts := func(m ...runner.TaskMount) *runner.TaskProcess { return &runner.TaskProcess{Mounts: m} }
+	shared := folderWith(t, map[string]string{"plain": "", "x": "/.wardyn", "up": "../.wardyn/..", "etc": "/etc"})
+	for name, c := range map[string]struct {
+		layers []map[string]string // topmost first
+		task   *runner.TaskProcess
+		says   string
+	}{
+		"none":                  {task: mounts(runner.TaskMount{Source: shared, Target: "/data"})},
+		"at our folder":         {layers: []map[string]string{{".wardyn": "/workspace"}}, says: "has a link"},
+		"in a lower layer":      {layers: []map[string]string{{"a": ""}, {".wardyn": "tmp"}}, says: "has a link"},
+		"hidden by a layer":     {layers: []map[string]string{{".wardyn": ""}, {".wardyn": "/tmp"}}},
+		"below our folder":      {layers: []map[string]string{{".wardyn/wardyn-rec": "/bin/sh"}}},
+		"an image's own way":    {layers: []map[string]string{{"var/run": "/run"}}, task: mounts(runner.TaskMount{Target: "/var/run/x"})},
+		"a mount onto ours":     {layers: []map[string]string{{"a/b/c": "/.wardyn"}}, task: mounts(runner.TaskMount{Target: "/a/b/c"}), says: `links lead it to "/.wardyn"`},
+		"below ours":            {layers: []map[string]string{{"a": "."}, {"b": "a/.wardyn"}}, task: mounts(runner.TaskMount{Target: "/b/wardyn-rec"}), says: `"/.wardyn/wardyn-rec"`},
+		"onto the root":         {layers: []map[string]string{{"a": "/b/..", "b": ""}}, task: mounts(runner.TaskMount{Target: "/a"}), says: `links lead it to "/"`},
+		"onto the resolver":     {layers: []map[string]string{{"a": "/etc"}}, task: mounts(runner.TaskMount{Target: "/a/resolv.conf"}), says: "resolv.conf"},
+		"without an end":        {layers: []map[string]string{{"a": "b", "b": "a"}}, task: mounts(runner.TaskMount{Target: "/a/x"}), says: "more than 40 links"},
+		"a job's own link":      {task: mounts(runner.TaskMount{Target: "/data/x"}, runner.TaskMount{Source: shared, Target: "/data"}), says: `"/.wardyn"`},
+		"a job's link, upwards": {task: mounts(runner.TaskMount{Source: shared, Target: "/data"}, runner.TaskMount{Target: "/data/up"}), says: `"/"`},
+		"a job's own folder":    {task: mounts(runner.TaskMount{Source: shared, Target: "/data"}, runner.TaskMount{Target: "/data/plain"})},
+		"memory onto ours": {layers: []map[string]string{{"a": "/.wardyn"}},
+			task: &runner.TaskProcess{Tmpfs: []runner.Tmpfs{{Target: "/a"}}}, says: `"/.wardyn"`},
+	} {
+		img := imageFacts{}
+		for _, l := range c.layers {
+			img.Layers = append(img.Layers, folderWith(t, l))
+		}
+		err := checkLinks(runner.SandboxSpec{Image: "agent:1", Task: c.task}, img)
+		if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+	img := imageFacts{Layers: []string{folderWith(t, map[string]string{"v": "/.wardyn"})}, Volumes: []string{"/v/"}}
+	if err := checkLinks(runner.SandboxSpec{}, img); err == nil || !strings.Contains(err.Error(), "/.wardyn") {
+		t.Errorf("a volume that the image declares: %v", err)
+	}
+}
