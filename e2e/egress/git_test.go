@@ -102,13 +102,17 @@ func TestGitBroker(t *testing.T) {
 	each(t, func(t *testing.T, class string) {
 		s.token.Store(gitToken)
 		write(gitToken)
-		w := r.start(t, class, map[string]any{"git": []any{
+		config := map[string]any{"git": []any{
 			map[string]any{"web": []any{map[string]any{"repo": "acme/web", "grant": "web"}}},
 			map[string]any{"docs": []any{map[string]any{"repo": "acme/docs", "grant": "read"}}},
-		}, "repo": []any{map[string]any{"owner": "acme", "name": "web", "base_branch": "main"}}})
+		}, "repo": []any{map[string]any{
+			"owner": "acme", "name": "web", "base_branch": "main", "author_name": "A Gent", "author_email": "agent@example.com",
+		}}}
+		w := r.start(t, class, config)
 		eventually(t, "the clone of the repo block", func() bool {
 			return strings.Contains(w.sh(t, "cat /workspace/web/README"), "hello from acme/web.git")
 		})
+		t.Run("D28 a repo block", func(t *testing.T) { w.cloned(t, s) })
 		out := w.sh(t, gitSetup+"cd /tmp && git clone -q "+brokeredURL+"acme/web && cat web/README && git clone -q "+brokeredURL+"acme/docs.git && cat docs/README")
 		if !strings.Contains(out, "hello from acme/web.git") || !strings.Contains(out, "hello from acme/docs.git") {
 			t.Fatalf("clone: %s", out)
@@ -140,5 +144,7 @@ func TestGitBroker(t *testing.T) {
 			t.Errorf("after the token was rotated: %s", got)
 		}
 		w.holdsNone(t, out, gitToken, gitRotated)
+		s.token.Store("a token that nobody has")
+		t.Run("K7 a clone that fails", func(t *testing.T) { r.cloneFails(t, class, config) })
 	})
 }

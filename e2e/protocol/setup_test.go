@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
@@ -21,7 +22,8 @@ func TestSetup(t *testing.T) {
 	t.Run("K23 no secret is in the image", func(t *testing.T) { r.setupSecrets(t) })
 	t.Run("failures", func(t *testing.T) { r.setupFailures(t) })
 	t.Run("stop", func(t *testing.T) { r.setupStopped(t) })
-	t.Run("plugin killed", func(t *testing.T) { r.setupPluginKilled(t) })
+	t.Run("plugin ended", func(t *testing.T) { r.setupPluginEnds(t, r.restart) })
+	t.Run("plugin killed", func(t *testing.T) { r.setupPluginEnds(t, r.killPlugin) })
 	t.Run("not kept", func(t *testing.T) { r.setupPrivate(t) })
 	t.Run("K24 gVisor", func(t *testing.T) { r.setupGVisor(t) })
 }
@@ -36,7 +38,7 @@ const installs = "id -u; mkdir -p /opt/tool && echo v1 > /opt/tool/v && chown 10
 func (r *rig) setupOnce(t *testing.T) {
 	script := installs + " # once"
 	var all sync.WaitGroup
-	tasks := make([]*work, 4)
+	tasks := make([]*work, 10)
 	for i := range tasks {
 		tasks[i] = r.prepare(t, "CC1", "cat /opt/tool/v; id -u", asUser("1000"), setup(script))
 	}
@@ -172,10 +174,11 @@ func (r *rig) setupStopped(t *testing.T) {
 
 // A setup does not survive its plugin: the task is lost and the next attempt
 // begins again, with nothing of the last.
-func (r *rig) setupPluginKilled(t *testing.T) {
+func (r *rig) setupPluginEnds(t *testing.T, end func(*testing.T)) {
+	before := r.images(t)
 	w := r.start(t, "CC1", "echo agent", setup("echo waiting; sleep 602"))
 	id, h := r.building(t, w), w.stored(t)
-	r.restart(t)
+	end(t)
 	if err := r.RecoverTask(deadline(t), h); err == nil {
 		t.Error("a task whose setup died is taken up")
 	}
@@ -185,9 +188,18 @@ func (r *rig) setupPluginKilled(t *testing.T) {
 		t.Errorf("destroy: %v", err)
 	}
 	w.abandoned = true
-	if !r.absent(t, id) {
-		t.Error("the setup's container is left")
+	if !r.absent(t, id) || r.images(t) != before {
+		t.Error("something of the setup is left")
 	}
+}
+
+// killPlugin ends the plugin by force and waits for the next.
+func (r *rig) killPlugin(t *testing.T) {
+	launches := r.Launches()
+	if err := syscall.Kill(r.Pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the plugin is back", func() bool { return r.Launches() > launches })
 }
 
 func (r *rig) setupPrivate(t *testing.T) {

@@ -19,6 +19,9 @@ type EngineOptions struct {
 	Runtimes map[string]Runtime
 	// ResolvConf is the engine's own /etc/resolv.conf; "" is the machine's.
 	ResolvConf string
+	// DataMiB bounds the disk that the engine has, which is then in memory; 0
+	// is the machine's.
+	DataMiB int
 }
 
 // Runtime is a registration of a runtime.
@@ -60,6 +63,11 @@ func StartEngine(t testing.TB, o EngineOptions) *PrivateEngine {
 	e := &PrivateEngine{dir: dir, Endpoint: "unix://" + filepath.Join(dir, "sock")}
 	t.Cleanup(func() { e.remove(t) })
 	e.configure(t, o.Runtimes)
+	if o.DataMiB > 0 {
+		data := filepath.Join(dir, "data")
+		must(t, os.Mkdir(data, 0o700))
+		must(t, syscall.Mount("tmpfs", data, "tmpfs", 0, fmt.Sprintf("size=%dm", o.DataMiB)))
+	}
 	e.openNamespaces(t, o.ResolvConf)
 	e.Start(t)
 	t.Setenv("DOCKER_HOST", e.Endpoint)

@@ -1,0 +1,94 @@
+package protocol
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
+)
+
+// registrations are gVisor as an engine may know it: keeping the changes of
+// containers to itself, as it does unless told otherwise, or not.
+func registrations(t *testing.T) map[string]testenv.Runtime {
+	t.Helper()
+	info, err := testenv.Client(t, testenv.Engine(t)).Info(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, ok := info.Runtimes["runsc"]
+	if !ok {
+		return nil
+	}
+	args := slices.DeleteFunc(slices.Clone(have.Args), func(a string) bool { return strings.HasPrefix(a, "--overlay2") })
+	return map[string]testenv.Runtime{
+		"runsc-keeps": {Path: have.Path, Args: args},
+		"runsc-gives": {Path: have.Path, Args: append(slices.Clone(args), "--overlay2=none")},
+	}
+}
+
+// TestD11SetupOnAnEngineOfItsOwn: what only an engine for the test can show.
+// Under either registration of gVisor no task starts from an image that lacks
+// what its setup made, and a full disk leaves nothing half made.
+func TestD11SetupOnAnEngineOfItsOwn(t *testing.T) {
+	runtimes := registrations(t)
+	testenv.StartEngine(t, testenv.EngineOptions{Runtimes: runtimes, DataMiB: 400})
+	t.Run("disk full", func(t *testing.T) { newRig(t).setupDiskFull(t) })
+	for name := range runtimes {
+		t.Run("K24 "+name, func(t *testing.T) {
+			r := newRigWith(t, map[string]any{"confinement": []any{map[string]any{"runtimes": []any{map[string]any{"CC2": name}}}}})
+			w := r.start(t, "CC2", "cat /made", setup("echo inside > /made"))
+			if name == "runsc-gives" {
+				w.exits(t, 0)
+				if !w.out.has("inside\n") {
+					t.Errorf("output %q, %q", w.out.String(), w.err.String())
+				}
+				return
+			}
+			exit, err := w.Wait(deadline(t))
+			if err != nil || exit.ExitCode != 120 || r.events.find(w.ID(), "--overlay2=none") == nil || w.out.has("inside") {
+				t.Errorf("%+v, %v: %q, %q", exit, err, w.out.String(), w.err.String())
+			}
+			if strings.Contains(r.images(t), "rainier-env") {
+				t.Error("an image that lacks the changes is kept")
+			}
+		})
+	}
+}
+
+// setupDiskFull: the disk fills while the script runs, and while its result is
+// made into an image. Both are told, nothing is kept, and what is in the
+// workspace stays; with room again the next setup works.
+func (r *rig) setupDiskFull(t *testing.T) {
+	before := r.images(t)
+	for name, c := range map[string]struct{ script, event string }{
+		"while it runs":    {"dd if=/dev/zero of=/big bs=1M count=100000 2>&1", "The setup script failed (exit code 120)"},
+		"while it is kept": {"dd if=/dev/zero of=/big bs=1M count=$(df -m / | awk 'NR==2 {print int($4*0.8)}') 2>&1", "no space left"},
+	} {
+		w := r.prepare(t, "CC1", "echo agent", setup(c.script))
+		kept := filepath.Join(w.Dir().Local, "workspace", "kept")
+		if err := os.MkdirAll(filepath.Dir(kept), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(kept, []byte("work"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Start(deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+		exit, err := w.Wait(deadline(t))
+		if err != nil || exit.ExitCode != 120 || r.events.find(w.ID(), c.event) == nil || w.out.has("agent") {
+			t.Errorf("%s: %+v, %v: %q, %q", name, exit, err, w.out.String(), w.err.String())
+		}
+		if b, err := os.ReadFile(kept); string(b) != "work" || r.images(t) != before {
+			t.Errorf("%s: the workspace: %q, %v; images:\n%s", name, b, err, r.images(t))
+		}
+	}
+	w := r.start(t, "CC1", "cat /made", setup("echo room > /made"))
+	w.exits(t, 0)
+	if !w.out.has("room\n") {
+		t.Errorf("with room again: %q, %q", w.out.String(), w.err.String())
+	}
+}
