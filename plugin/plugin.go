@@ -210,6 +210,7 @@ func (p *Plugin) build() (*Backend, error) {
 		return nil, err
 	}
 	if err = b.begin(p.life); err == nil {
+		go p.prepull(p.life, b.Driver, p.host.Images.Prepull, prepullAgain)
 		return b, nil
 	}
 	if b.Close != nil {

@@ -29,6 +29,7 @@ type ImageRulesConfig struct {
 	DigestOnly   bool     `codec:"digest_only"`
 	AllowLoad    bool     `codec:"allow_load"`
 	TrustPresent bool     `codec:"trust_present"`
+	Prepull      []string `codec:"prepull"`
 }
 
 // RegistryAuthConfig is the plugin's auth block.
@@ -52,6 +53,7 @@ func addImageConfig(s map[string]*hclspec.Spec) {
 			"digest_only":   hclspec.Attr("digest_only", hclspec.Bool),
 			"allow_load":    hclspec.Attr("allow_load", hclspec.Bool),
 			"trust_present": hclspec.Attr("trust_present", hclspec.Bool),
+			"prepull":       hclspec.Attr("prepull", hclspec.StringList),
 		})),
 		"auth": hclspec.Block("auth", hclspec.Object(map[string]*hclspec.Spec{
 			"config": hclspec.Attr("config", hclspec.String),
@@ -77,6 +79,8 @@ type ImageRules struct {
 	AllowLoad bool
 	// TrustPresent lets every job use what is on the node.
 	TrustPresent bool
+	// Prepull are images that are fetched before any task wants them, and kept.
+	Prepull []string
 	// AuthFile and AuthHelper are where credentials for registries are.
 	AuthFile, AuthHelper string
 	// PullTimeout and PullActivity are 0 where the driver's default holds.
@@ -101,6 +105,12 @@ func imageRules(f *faults, c ImageConfig) ImageRules {
 		r.Allow = imagePatterns(f, "images.allow", i.Allow)
 		r.Deny = imagePatterns(f, "images.deny", i.Deny)
 		r.DigestOnly, r.AllowLoad, r.TrustPresent = i.DigestOnly, i.AllowLoad, i.TrustPresent
+		r.Prepull = i.Prepull
+		for _, name := range i.Prepull {
+			if _, err := reference.ParseNormalizedNamed(name); err != nil {
+				f.add("images.prepull", name, "that is no image name", `for instance "registry.example.org/acme/agent:1"`)
+			}
+		}
 	}
 	if a := c.Auth; a != nil {
 		r.AuthFile, r.AuthHelper = a.Config, a.Helper

@@ -87,7 +87,7 @@ func imageOptions(r plugin.ImageRules) docker.ImageOptions {
 	return docker.ImageOptions{
 		Auth:        regauth.Source{File: r.AuthFile, Helper: r.AuthHelper},
 		PullTimeout: r.PullTimeout, PullActivity: r.PullActivity,
-		TrustPresent: r.TrustPresent, KeepUnused: r.KeepUnused,
+		TrustPresent: r.TrustPresent, KeepUnused: r.KeepUnused, Keep: r.Prepull,
 	}
 }
 

@@ -105,7 +105,8 @@ func (r *Runner) collectImages(ctx context.Context, now time.Time) error {
 	r.gc.mu.Unlock()
 	errs := []error{r.images.used(busy...)}
 	for _, id := range slices.Sorted(maps.Keys(all)) {
-		if !slices.Contains(busy, id) && now.Sub(all[id].Used) >= r.opts.Images.KeepUnused {
+		kept := slices.ContainsFunc(all[id].Names, func(n string) bool { return slices.Contains(r.opts.Images.Keep, n) })
+		if !kept && !slices.Contains(busy, id) && now.Sub(all[id].Used) >= r.opts.Images.KeepUnused {
 			errs = append(errs, r.dropImage(ctx, id, all[id]))
 		}
 	}

@@ -21,6 +21,8 @@ type ImageOptions struct {
 	// KeepUnused is how long an image that this driver pulled stays after its
 	// last use; 0 keeps images.
 	KeepUnused time.Duration
+	// Keep are names of images that are never taken for unused.
+	Keep []string
 }
 
 func (o ImageOptions) pullTimeout() time.Duration {

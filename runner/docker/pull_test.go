@@ -312,3 +312,22 @@ func TestBug21And22ImageCleanup(t *testing.T) {
 		t.Errorf("the book holds %v, %v", all, err)
 	}
 }
+
+// D45: an image that the operator wants on the node is not unused.
+func TestD45KeptImagesStay(t *testing.T) {
+	w := newFakeWorld(t)
+	w.opts.Images.KeepUnused, w.opts.Images.Keep = time.Minute, []string{"kept:1"}
+	w.engine.pull = map[string]image.InspectResponse{"kept:1": {ID: "sha256:kept"}, "other:1": {ID: "sha256:other"}}
+	for _, name := range []string{"kept:1", "other:1"} {
+		if _, err := w.ensureImage(t.Context(), name, runner.ImageSource{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.collectImages(t.Context(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	_, kept := w.engine.images["kept:1"]
+	if _, other := w.engine.images["other:1"]; !kept || other {
+		t.Errorf("kept: %v, other: %v", kept, other)
+	}
+}
