@@ -44,7 +44,10 @@ func TestI3NoSecretIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the setup is done", func() bool { return r.events.find(w.ID(), "The setup is done") != nil })
-	eventually(t, "the task runs", func() bool { exit, _, _ := w.sh(t, "echo work > /workspace/file", nil); return exit.ExitCode == 0 })
+	eventually(t, "the task runs", func() bool { return execError(t, w) == nil })
+	if exit, _, errs := w.sh(t, "echo work > /workspace/file", nil); exit.ExitCode != 0 {
+		t.Fatal(errs)
+	}
 	setup := r.events.find(w.ID(), "The setup is done").Annotations["image"]
 	if exit, _, errs := w.verb(t, "snapshot", "secrets"); exit.ExitCode != 0 {
 		t.Fatal(errs)

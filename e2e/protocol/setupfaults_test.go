@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
 
 // registrations are gVisor as an engine may know it: keeping the changes of
@@ -67,7 +68,8 @@ func (r *rig) setupDiskFull(t *testing.T) {
 		"while it runs":    {"dd if=/dev/zero of=/big bs=1M count=100000 2>&1", "The setup script failed (exit code 120)"},
 		"while it is kept": {"dd if=/dev/zero of=/big bs=1M count=$(df -m / | awk 'NR==2 {print int($4*0.8)}') 2>&1", "no space left"},
 	} {
-		w := r.prepare(t, "CC1", "echo agent", setup(c.script))
+		// The engine's disk is in memory, and what is written is the writer's.
+		w := r.prepare(t, "CC1", "echo agent", setup(c.script), func(s *host.TaskSpec) { s.Resources.MemoryMB = 600 })
 		kept := filepath.Join(w.Dir().Local, "workspace", "kept")
 		if err := os.MkdirAll(filepath.Dir(kept), 0o777); err != nil {
 			t.Fatal(err)
