@@ -47,18 +47,22 @@ func load(n, clients int, make func() (op func() error, end func())) ([]time.Dur
 
 // paced runs operations at a fixed rate over a number of clients and returns
 // how long each took from the moment it was due, so that one that had to wait
-// for the one before it counts its waiting.
+// for the one before it counts its waiting. Time runs once all clients are there.
 func paced(rate, seconds, clients int, make func() (op func() error, end func())) ([]time.Duration, int) {
 	var failed atomic.Int64
 	var mu sync.Mutex
 	var all []time.Duration
-	var wg sync.WaitGroup
+	var wg, there sync.WaitGroup
+	there.Add(clients)
 	every := time.Duration(clients) * time.Second / time.Duration(rate)
-	start := time.Now().Add(100 * time.Millisecond)
+	start := sync.OnceValue(func() time.Time { return time.Now().Add(100 * time.Millisecond) })
 	for i := range clients {
 		wg.Go(func() {
 			op, end := make()
 			defer func() { end() }()
+			there.Done()
+			there.Wait()
+			start := start()
 			due := start.Add(every * time.Duration(i) / time.Duration(clients))
 			var times []time.Duration
 			for ; due.Before(start.Add(time.Duration(seconds) * time.Second)); due = due.Add(every) {
@@ -145,6 +149,33 @@ func tunnelClient(p *proxy, o *origin) (func() error, func()) {
 		}
 		return err
 	}, func() {}
+}
+
+// keptTLSClient sends one request after the other through one tunnel, over TLS
+// that the proxy ends.
+func keptTLSClient(p *proxy, o *origin) (func() error, func()) {
+	c, br, err := open(p, o.tls)
+	if err != nil {
+		return broken(err)
+	}
+	tc := tls.Client(readFirst{c, br}, &tls.Config{RootCAs: o.pool, ServerName: p.host, NextProtos: []string{"http/1.1"}})
+	if err := tc.Handshake(); err != nil {
+		c.Close()
+		return broken(err)
+	}
+	answers := bufio.NewReader(tc)
+	return func() error {
+		fmt.Fprintf(tc, "GET /x HTTP/1.1\r\nHost: %s\r\n\r\n", net.JoinHostPort(p.host, o.tls))
+		r, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, r.Body)
+		if err == nil && r.StatusCode != 200 {
+			err = errors.New(r.Status)
+		}
+		return err
+	}, func() { c.Close() }
 }
 
 // tlsClient opens a fresh tunnel for each operation and does one request in it

@@ -82,9 +82,18 @@ func measure(o options, p *proxy, origin *origin, note func(string, float64)) {
 		}
 		return times
 	}
+	slowest := func(op func() (func() error, func())) {
+		times, failed := paced(500, 4, 200, op)
+		errs += failed
+		slices.Sort(times)
+		if len(times) > 0 {
+			note("p99 ms at 200", float64(times[len(times)*99/100].Microseconds())/1000)
+		}
+	}
 	if p.intercepts { // such a proxy is measured for that alone
 		perOp("intercept us", o.n/10, o.conns, func() (func() error, func()) { return tlsClient(p, origin) })
 		note("RSS loaded MB", p.rss())
+		slowest(func() (func() error, func()) { return keptTLSClient(p, origin) })
 		note("errors", float64(errs))
 		return
 	}
@@ -97,12 +106,7 @@ func measure(o options, p *proxy, origin *origin, note func(string, float64)) {
 		note("bulk s/GiB", (p.cpu()-before)/gib)
 	}
 	note("RSS loaded MB", p.rss())
-	times, failed := paced(500, 4, 200, func() (func() error, func()) { return plainClient(p, origin) })
-	errs += failed
-	slices.Sort(times)
-	if len(times) > 0 {
-		note("p99 ms at 200", float64(times[len(times)*99/100].Microseconds())/1000)
-	}
+	slowest(func() (func() error, func()) { return plainClient(p, origin) })
 	note("errors", float64(errs))
 }
 
