@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -148,5 +149,49 @@ func TestG19RedirectsCarryNoCredential(t *testing.T) {
 		if got := k.taken(); got != "api.test:8080" {
 			t.Errorf("to %s: sent to %q", to, got)
 		}
+	}
+}
+
+// The ways in that are in the clear are one: a proxy request, plain HTTP in a
+// tunnel, and port 80 for clients that know no proxy.
+func TestG19EveryWayInTheClear(t *testing.T) {
+	for _, c := range []struct {
+		name, cleartext string
+		way             Way
+		head            string
+		want            bool
+	}{
+		{"tunnel", "api.test:8080", Explicit, "CONNECT api.test:8080 HTTP/1.1\r\nHost: x\r\n\r\n", true},
+		{"tunnel, another port", "api.test:8081", Explicit, "CONNECT api.test:8080 HTTP/1.1\r\nHost: x\r\n\r\n", false},
+		{"transparent", "api.test:80", TransparentHTTP, "", true},
+		{"transparent, unasked", "", TransparentHTTP, "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := newKeyed(t)
+			b := inTheClear(t, k, strings.Fields(c.cleartext)...)
+			conn, err := net.Dial("tcp", b.listen(t, c.way))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			in := bufio.NewReader(conn)
+			host := "api.test"
+			if c.head != "" {
+				host = "api.test:8080"
+				io.WriteString(conn, c.head)
+				if resp, err := http.ReadResponse(in, &http.Request{Method: "CONNECT"}); err != nil || resp.StatusCode != 200 {
+					t.Fatalf("the tunnel: %v, %v", resp, err)
+				}
+			}
+			io.WriteString(conn, "GET / HTTP/1.1\r\nHost: "+host+"\r\nX-Api-Key: mine\r\n\r\n")
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if got := k.taken() != ""; got != c.want || (resp.StatusCode == 200) != c.want {
+				t.Errorf("%s, sent %v", resp.Status, got)
+			}
+		})
 	}
 }
