@@ -20,13 +20,13 @@ const exitLag = time.Second
 // or when its log has been read since the process was down: whole says so.
 func (p *Plugin) carry(b *Backend, t *task, whole bool) {
 	var pause backoff
-	for {
+	for turn := 0; ; { // of the task's parkings, from before whole was found
 		st, err := b.Outputs.Wait(t.ctx, t.output.ID)
 		if t.ctx.Err() != nil {
 			return
 		}
 		if err == nil && st.State == keeper.Ended && (whole || confirmedDown(t.ctx, b.Runner, t.state.Ref)) {
-			if !t.parking.sitOut(t.ctx) {
+			if !t.parking.sitOut(t.ctx, turn) {
 				close(t.carried)
 				return
 			}
@@ -35,6 +35,7 @@ func (p *Plugin) carry(b *Backend, t *task, whole bool) {
 		if pause.sleep(t.ctx) != nil {
 			return
 		}
+		turn = t.parking.turns()
 		whole = p.resume(b, t)
 	}
 }

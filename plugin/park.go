@@ -25,6 +25,7 @@ type parking struct {
 
 	mu   sync.Mutex
 	over chan struct{} // nil when it runs; closed when it runs again or is stopped
+	turn int           // parkings that have ended
 }
 
 // await takes change, for as long as ctx lasts.
@@ -54,6 +55,7 @@ func (p *parking) end() {
 	if p.over != nil {
 		close(p.over)
 		p.over = nil
+		p.turn++
 	}
 }
 
@@ -64,11 +66,24 @@ func (p *parking) until() <-chan struct{} {
 	return p.over
 }
 
-// sitOut waits for the end of a parking. False is that there is none, or that
-// ctx has ended.
-func (p *parking) sitOut(ctx context.Context) bool {
-	over := p.until()
-	if over == nil {
+// turns is how many parkings have ended.
+func (p *parking) turns() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.turn
+}
+
+// sitOut waits for the end of a parking, for who has seen the process down in
+// that turn. It is at once through when the turn is over already: what was seen
+// is old by then. False is that the task is not parked, or that ctx has ended.
+func (p *parking) sitOut(ctx context.Context, turn int) bool {
+	p.mu.Lock()
+	over, past := p.over, p.turn != turn
+	p.mu.Unlock()
+	switch {
+	case past:
+		return true
+	case over == nil:
 		return false
 	}
 	select {

@@ -171,3 +171,20 @@ func TestK14MarkThatCannotBeRead(t *testing.T) {
 	}
 	b.destroy(tc.ID)
 }
+
+// What was seen of a process before it was resumed says nothing about it now.
+func TestK14SeenBeforeTheResume(t *testing.T) {
+	var p parking
+	turn := p.turns()
+	if p.sitOut(t.Context(), turn) {
+		t.Error("a task that was never parked is looked at again")
+	}
+	p.begin()
+	p.end()
+	if !p.sitOut(t.Context(), turn) {
+		t.Error("an exit of before the resume counts")
+	}
+	if p.sitOut(t.Context(), p.turns()) {
+		t.Error("an exit of after the resume does not count")
+	}
+}

@@ -41,10 +41,14 @@ func (p *Plugin) WaitTask(ctx context.Context, r *driverpb.WaitTaskRequest) (*dr
 // the task's last output has been handed on.
 func (p *Plugin) watch(b *Backend, t *task) {
 	var o exited
-	for again := true; again; again = t.parking.sitOut(t.ctx) {
+	for {
+		turn := t.parking.turns()
 		var err error
 		if o, err = awaitExit(t.ctx, b.Runner, t.state.Ref); err != nil {
 			return // destroyed, or the plugin ends: there is no exit to tell of
+		}
+		if !t.parking.sitOut(t.ctx, turn) {
+			break
 		}
 	}
 	if t.ctx.Err() != nil {
