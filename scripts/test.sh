@@ -20,10 +20,10 @@ go test -count=1 ./e2e/leaks -args -remember "$before"
 packages=$(go list ./... | grep -v '/e2e')
 # Most of these wait for an engine, a clock or a peer: more of them than cores.
 go test -p 4 "${flags[@]}" $packages
-# One at a time from here: whole jobs on one small machine, and last the count
-# of what all of them left.
+# One package at a time from here: whole jobs on one small machine, and last the
+# count of what all of them left. What runs side by side in one waits mostly.
 e2e() {
-  go test -p 1 -count=1 -v "${flags[@]}" "$@" 2>&1 | grep -vE '^=== (RUN|PAUSE|CONT)|^ +--- PASS'
+  go test -p 1 -parallel 4 -count=1 -v "${flags[@]}" "$@" 2>&1 | grep -vE '^=== (RUN|PAUSE|CONT)|^ +--- PASS'
 }
 e2e $(go list ./e2e/... | grep -v -e /leaks -e /bench)
 e2e ./e2e/leaks -args -baseline "$before"

@@ -308,7 +308,7 @@ func checkLegServices(t *testing.T, leg string) {
 
 func through(proxy, target string) (*http.Response, error) {
 	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy}), DisableKeepAlives: true}
-	r, err := (&http.Client{Transport: tr, Timeout: 5 * time.Second}).Get(target)
+	r, err := (&http.Client{Transport: tr, Timeout: time.Minute}).Get(target)
 	if err == nil {
 		r.Body.Close()
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
 
@@ -22,68 +23,105 @@ const loud = `seq 200000 | sed 's/^/err /' >&2 & seq 200000 | sed 's/^/out /'; w
 
 func moreLogs(s *host.TaskSpec) { s.Logs = host.LogSpec{MaxFiles: 2, MaxFileMB: 200} }
 
-// TestK8EveryLine: whatever dies while a task prints, every line arrives, in
-// order, from the same container, and so does the exit code.
+// TestK8EveryLine: whatever dies while a task of each class prints, every line
+// arrives, in order, from the same container, and so does the exit code.
 func TestK8EveryLine(t *testing.T) {
 	r := newRig(t)
-	wantOut, wantErr := numbered("out ", lines), numbered("err ", lines)
-	kill := func(t *testing.T, pids ...int) {
-		for _, pid := range pids {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Errorf("kill %d: %v", pid, err)
-			}
-		}
-	}
 	for _, c := range []struct {
 		name     string
 		dup      int // bytes that may come twice, a stream
 		launches int // of the plugin
 		fault    func(t *testing.T)
 	}{
-		{"undisturbed", 0, 0, nil},
+		{"undisturbed", 0, 0, func(*testing.T) {}},
 		{"plugin killed", chunk, 1, func(t *testing.T) { kill(t, r.Pid()) }},
 		{"keeper killed", chunk, 0, func(t *testing.T) { kill(t, r.keeper(t)) }},
 		{"both killed", chunk, 1, func(t *testing.T) { kill(t, r.keeper(t), r.Pid()) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			each(t, func(t *testing.T, class string) {
-				launches := r.Launches()
-				w := r.prepare(t, class, loud, moreLogs)
-				if c.fault != nil {
-					w.out.when(len(wantOut)/3, func() { c.fault(t) })
-				}
-				if err := w.Start(deadline(t)); err != nil {
-					t.Fatal(err)
-				}
-				before := w.container(t)
-				w.endsIn(t, fmt.Sprint("\nout ", lines, "\n"), fmt.Sprint("\nerr ", lines, "\n"))
-				if got := r.Launches() - launches; got != c.launches {
-					t.Errorf("the plugin was launched %d times more, want %d", got, c.launches)
-				}
-				w.wholeAfter(t, before, wantOut, wantErr, c.dup)
-			})
+			launches := r.Launches()
+			loud := r.printing(t)
+			loud.during(t, c.fault)
+			loud.arrive(t, c.dup)
+			if got := r.Launches() - launches; got != c.launches {
+				t.Errorf("the plugin was launched %d times more, want %d", got, c.launches)
+			}
 		})
 	}
 	// With the agent: its log collection ends here too, and the next goes on.
 	t.Run("all killed", func(t *testing.T) {
-		each(t, func(t *testing.T, class string) {
-			w := r.prepare(t, class, loud, moreLogs)
-			killed := make(chan struct{})
-			w.out.when(len(wantOut)/3, func() {
-				kill(t, r.keeper(t), r.Pid())
-				close(killed)
-			})
-			if err := w.Start(deadline(t)); err != nil {
-				t.Fatal(err)
-			}
-			before, h := w.container(t), w.stored(t)
-			<-killed
-			r.restart(t)
-			w.resume(t, h)
-			w.endsIn(t, fmt.Sprint("\nout ", lines, "\n"), fmt.Sprint("\nerr ", lines, "\n"))
-			w.wholeAfter(t, before, wantOut, wantErr, chunk)
-		})
+		loud := r.printing(t)
+		var handles []host.TaskHandle
+		for _, w := range loud.works {
+			handles = append(handles, w.stored(t))
+		}
+		loud.during(t, func(t *testing.T) { kill(t, r.keeper(t), r.Pid()) })
+		r.restart(t)
+		for i, w := range loud.works {
+			w.resume(t, handles[i])
+		}
+		loud.arrive(t, chunk)
 	})
+}
+
+func kill(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Errorf("kill %d: %v", pid, err)
+		}
+	}
+}
+
+// printing are loud tasks, one under each runtime, the output of which is not
+// read beyond a third before during.
+type printing struct {
+	works  []*work
+	before []string // their containers
+	third  chan struct{}
+	goOn   chan struct{}
+}
+
+func (r *rig) printing(t *testing.T) *printing {
+	t.Helper()
+	runtimes := testenv.Runtimes(t)
+	p := &printing{third: make(chan struct{}, len(runtimes)), goOn: make(chan struct{})}
+	for _, rt := range runtimes {
+		w := r.prepare(t, testenv.Class(rt), loud, moreLogs)
+		w.out.when(len(numbered("out ", lines))/3, func() { p.third <- struct{}{}; <-p.goOn })
+		if err := w.Start(deadline(t)); err != nil {
+			close(p.goOn)
+			t.Fatal(err)
+		}
+		p.works, p.before = append(p.works, w), append(p.before, w.container(t))
+	}
+	return p
+}
+
+// during does something when all have printed a third, before more is read.
+func (p *printing) during(t *testing.T, fault func(*testing.T)) {
+	t.Helper()
+	defer close(p.goOn)
+	ctx := deadline(t)
+	for range p.works {
+		select {
+		case <-p.third:
+		case <-ctx.Done():
+			t.Fatal("the tasks do not print")
+		}
+	}
+	fault(t)
+}
+
+// arrive ends the tasks when their last lines have come, and checks all that
+// they gave.
+func (p *printing) arrive(t *testing.T, dup int) {
+	t.Helper()
+	wantOut, wantErr := numbered("out ", lines), numbered("err ", lines)
+	for i, w := range p.works {
+		w.endsIn(t, fmt.Sprint("\nout ", lines, "\n"), fmt.Sprint("\nerr ", lines, "\n"))
+		w.wholeAfter(t, p.before[i], wantOut, wantErr, dup)
+	}
 }
 
 // wholeAfter ends the loud task and checks all that it gave: the same container

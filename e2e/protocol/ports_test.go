@@ -110,7 +110,7 @@ func greeting(network string, port int) error {
 		return err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(30 * time.Second))
 	if network == "udp" {
 		if _, err := io.WriteString(c, "hello"); err != nil {
 			return err

@@ -3,10 +3,15 @@ package protocol
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
 
@@ -133,4 +138,30 @@ func TestPurgeDropsUnreadOutput(t *testing.T) {
 		t.Errorf("the wait of a client that is gone: %v", err)
 	}
 	w.abandoned = true
+}
+
+// TestPurgeAmidStarts: the plugin is killed while the engine is making what it
+// asked for, and comes about although nobody waits for it. The rig's own purge
+// must find it.
+func TestPurgeAmidStarts(t *testing.T) {
+	r := newRig(t)
+	var starts sync.WaitGroup
+	for range 4 {
+		w := r.prepare(t, "CC1", up)
+		w.abandoned = true
+		starts.Go(func() {
+			if err := w.Start(deadline(t)); err == nil {
+				t.Log("a start was over before the kill")
+			}
+		})
+	}
+	id, err := os.ReadFile(filepath.Join(r.data, "instance"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	label := "wardyn.instance=" + strings.TrimSpace(string(id))
+	eventually(t, "the engine makes something", func() bool { return len(testenv.Leftovers(t, r.endpoint, label)) > 0 })
+	kill(t, r.Pid())
+	r.Close()
+	starts.Wait()
 }

@@ -42,6 +42,7 @@ func (r *rig) stopSignals(t *testing.T, class string) {
 		{"at once", "trap '' TERM; " + up, "", 0, 137, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			w := r.start(t, class, c.script)
 			w.isUp(t)
 			begun := time.Now()

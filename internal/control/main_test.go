@@ -139,7 +139,7 @@ func sidecar(t *testing.T, e egress.Endpoint, token string) *controlplane.Client
 // request sends one by hand and returns status and body.
 func request(t *testing.T, e egress.Endpoint, method, path, token, body string) (int, string) {
 	t.Helper()
-	hc := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	hc := http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socketOf(e))

@@ -48,7 +48,7 @@ func (r *reporter) open(t *testing.T) {
 // put sends a body and returns status and answer.
 func (r *reporter) put(t *testing.T, contentType, body string) (int, string) {
 	t.Helper()
-	hc := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	hc := http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socketOf(r.e))

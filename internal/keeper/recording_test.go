@@ -78,7 +78,7 @@ func TestK36KeeperDies(t *testing.T) {
 	_, err = w.Wait(t.Context(), "t")
 	must(t, err)
 	kill(t, w.Socket) // and one that dies before the end is known
-	quit, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+	quit, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
 	defer func() { must(t, w.Quit(quit)) }() // removes its socket
 	_, err = w.EndRecording(context.WithoutCancel(t.Context()), w.task, "exit 0")

@@ -65,7 +65,7 @@ func (b *bench) browser(t *testing.T, h2 bool) *http.Client {
 		TLSClientConfig: &tls.Config{RootCAs: b.runCA.pool()}, ForceAttemptHTTP2: h2, DisableCompression: true,
 	}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 10 * time.Second}
+	return &http.Client{Transport: tr, Timeout: patience}
 }
 
 var bothVersions = map[string]bool{"HTTP1": false, "HTTP2": true}
@@ -110,7 +110,7 @@ func TestInterceptedRequest(t *testing.T) {
 			if resp.Header.Get("X-Saw-Agent") != "" || resp.Header.Get("X-Wardyn-Egress") != "" || resp.Header.Get("Proxy-Authenticate") != "" {
 				t.Errorf("headers %v", resp.Header)
 			}
-			if !eventually(2*time.Second, func() bool { return len(b.records.verdicts()) == 2 }) {
+			if !eventually(patience, func() bool { return len(b.records.verdicts()) == 2 }) {
 				t.Fatalf("records %+v", b.records.verdicts())
 			}
 			inner := b.records.verdicts()[1]
@@ -271,7 +271,7 @@ func TestE60PinningClientLeavesARecord(t *testing.T) {
 	if _, err := c.Get("https://api.test/"); err == nil {
 		t.Fatal("the client trusts the run's CA")
 	}
-	if !eventually(2*time.Second, func() bool { return len(b.records.ends()) == 1 }) {
+	if !eventually(patience, func() bool { return len(b.records.ends()) == 1 }) {
 		t.Fatal("no end record")
 	}
 	if why := b.records.ends()[0].Flow.Close; !strings.Contains(why, "refused the run's certificate") {

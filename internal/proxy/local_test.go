@@ -90,7 +90,7 @@ func TestE88OversizeUploadsAreRefusedWhole(t *testing.T) {
 		t.Errorf("announced: %s", r.Status)
 	}
 	c = b.dial(t)
-	c.SetDeadline(time.Now().Add(30 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	go func() {
 		fmt.Fprintf(c, "PUT /wardyn/v1/scan-results/%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", someID)
 		chunk := []byte(fmt.Sprintf("%x\r\n%s\r\n", mib, bytes.Repeat([]byte("x"), mib)))

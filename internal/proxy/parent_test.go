@@ -114,7 +114,7 @@ func (b *bench) exchange(t *testing.T, send string) (*http.Response, string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(5 * time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(conn, send); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestE136UpstreamProxyGetsAbsoluteForm(t *testing.T) {
 	if c.up[0] != "" {
 		t.Errorf("E142: the sandbox chooses the proxy further up: %q", c.up[0])
 	}
-	eventually(time.Second, func() bool { return len(b.records.verdicts()) == 2 })
+	eventually(patience, func() bool { return len(b.records.verdicts()) == 2 })
 	got := b.records.verdicts()
 	if got[0].RuleSource != "builtin:upstream-proxy" || got[0].Decision != egress.Allow {
 		t.Errorf("no start record: %+v", got[0])
@@ -160,7 +160,7 @@ func TestE137UpstreamProxyTunnels(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(5 * time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	io.WriteString(conn, "CONNECT db.test:5432 HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: db.test\r\n\r\n")
 	br := bufio.NewReader(conn)
 	if resp, err := http.ReadResponse(br, &http.Request{Method: "CONNECT"}); err != nil || resp.StatusCode != 200 {

@@ -115,7 +115,7 @@ func TestLargeBodiesArriveWhole(t *testing.T) {
 			if up := <-got; up != want || [32]byte(h.Sum(nil)) != want {
 				t.Error("a body changed on its way")
 			}
-			if !eventually(2*time.Second, func() bool { return len(b.records.ends()) == 1 }) {
+			if !eventually(patience, func() bool { return len(b.records.ends()) == 1 }) {
 				t.Fatal("no end record")
 			}
 			if d := b.records.ends()[0].Flow; d.BytesUp != int64(len(big)) || d.BytesDown != int64(len(big)) || d.Close != "done" {

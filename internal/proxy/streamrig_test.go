@@ -73,7 +73,7 @@ func (b *bench) dial(t testing.TB) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	return &client{c, bufio.NewReader(c)}
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 func TestE80WebSocketIsRelayed(t *testing.T) {
@@ -32,7 +31,7 @@ func TestE80WebSocketIsRelayed(t *testing.T) {
 	if got := c.ended(t); got != "first frameearly frame" {
 		t.Errorf("relayed %q", got)
 	}
-	if !eventually(2*time.Second, func() bool { return len(b.records.ends()) == 1 }) {
+	if !eventually(patience, func() bool { return len(b.records.ends()) == 1 }) {
 		t.Fatal("no end record")
 	}
 	if d := b.records.ends()[0].Flow; d.BytesUp != 11 || d.BytesDown != 11 {

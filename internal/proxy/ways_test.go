@@ -82,7 +82,7 @@ func TestG27TransparentTLS(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "tls: ") {
 			t.Errorf("%q: %v, want a TLS alert", name, err)
 		}
-		if !eventually(time.Second, func() bool { return hasSource(b.records.verdicts(), code) }) {
+		if !eventually(patience, func() bool { return hasSource(b.records.verdicts(), code) }) {
 			t.Errorf("%q: no record with %s", name, code)
 		}
 	}
@@ -236,13 +236,13 @@ func TestE84ConnectionsAreCapped(t *testing.T) {
 		}
 		open = append(open, c)
 	}
-	eventually(5*time.Second, func() bool { return len(b.srv.flows.all()) == maxConns })
+	eventually(patience, func() bool { return len(b.srv.flows.all()) == maxConns })
 	r, _ := b.exchange(t, "GET http://allowed.test/ HTTP/1.1\r\nHost: x\r\n\r\n")
 	if r.StatusCode != 503 || r.Header.Get("Retry-After") == "" || r.Header.Get("X-Wardyn-Egress") != "limit" {
 		t.Errorf("%s %v", r.Status, r.Header)
 	}
 	open[0].Close()
-	eventually(5*time.Second, func() bool { return len(b.srv.flows.all()) < maxConns })
+	eventually(patience, func() bool { return len(b.srv.flows.all()) < maxConns })
 	if r, _ := b.exchange(t, "GET /wardyn/v1/denials HTTP/1.1\r\nHost: x\r\n\r\n"); r.StatusCode != 200 {
 		t.Errorf("with room again: %s", r.Status)
 	}
@@ -272,12 +272,12 @@ func TestE58RevocationCutsWhatIsOpen(t *testing.T) {
 	}
 	start := time.Now()
 	rv.set(egress.ApprovalDenied)
-	revoked.SetReadDeadline(time.Now().Add(5 * time.Second))
+	revoked.SetReadDeadline(time.Now().Add(patience))
 	if _, err := revoked.Read(make([]byte, 1)); err == nil || isTimeout(err) {
 		t.Errorf("the tunnel stays open: %v", err)
 	}
 	t.Logf("cut after %v", time.Since(start))
-	if !eventually(time.Second, func() bool { return len(b.records.ends()) == 1 }) {
+	if !eventually(patience, func() bool { return len(b.records.ends()) == 1 }) {
 		t.Fatal("no end record")
 	}
 	if d := b.records.ends()[0]; d.RuleSource != policy.Revoked || d.Flow.Close != "revoked" {
@@ -368,7 +368,7 @@ func TestE122OneVerdictPerFlow(t *testing.T) {
 	b := newBench(t, setup{config: egress.Config{Policy: allow("allowed.test")}, dns: map[string][][]string{"allowed.test": {{"93.184.216.34"}}}})
 	b.exchange(t, "GET http://allowed.test/x?secret=1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	b.exchange(t, "GET http://evil.test/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-	eventually(time.Second, func() bool { return len(b.records.ends()) == 1 && len(b.records.verdicts()) == 2 })
+	eventually(patience, func() bool { return len(b.records.ends()) == 1 && len(b.records.verdicts()) == 2 })
 	v, e := b.records.verdicts(), b.records.ends()
 	if len(v) != 2 || len(e) != 1 || v[0].Flow.FlowID != e[0].Flow.FlowID || v[0].Flow.FlowID == v[1].Flow.FlowID {
 		t.Fatalf("verdicts %+v, ends %+v", v, e)
@@ -409,7 +409,7 @@ func TestK21RawListener(t *testing.T) {
 		if got := c.ended(t); got != "" {
 			t.Errorf("%s: %q", authority, got)
 		}
-		if !eventually(time.Second, func() bool { return hasSource(b.records.verdicts(), source) }) {
+		if !eventually(patience, func() bool { return hasSource(b.records.verdicts(), source) }) {
 			t.Errorf("%s: no record with %s", authority, source)
 		}
 	}

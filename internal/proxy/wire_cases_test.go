@@ -80,7 +80,8 @@ func (a *answerLists) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[][]string)(a))
 }
 
-const silence2s = 2 * time.Second
+// wireSilence is how long a peer is listened to before it counts as silent.
+const wireSilence = 6 * time.Second
 
 func TestWireCases(t *testing.T) {
 	eachCase(t, "wire-", func(t *testing.T, c wireCase) {
@@ -149,7 +150,7 @@ func (w *wireRun) run(t *testing.T) {
 // answer reads the next final answer, or nil.
 func (w *wireRun) answer(method string) (*http.Response, []byte) {
 	for {
-		w.conn.SetReadDeadline(time.Now().Add(silence2s))
+		w.conn.SetReadDeadline(time.Now().Add(wireSilence))
 		if _, err := w.br.Peek(1); err != nil {
 			w.closed = !isTimeout(err)
 			return nil, nil
@@ -210,7 +211,7 @@ func writeSplit(c net.Conn, b []byte, n int) {
 }
 
 func (w *wireRun) awaitRelay(t *testing.T, want []byte) {
-	eventually(silence2s, func() bool { return bytes.Equal(w.received(), want) })
+	eventually(patience, func() bool { return bytes.Equal(w.received(), want) })
 	time.Sleep(20 * time.Millisecond) // nothing more may follow
 	if got := w.received(); bytes.Equal(got, want) {
 		w.then = append(w.then, "relayed")
@@ -226,7 +227,7 @@ func (w *wireRun) received() []byte {
 }
 
 func (w *wireRun) awaitClose(t *testing.T) {
-	w.conn.SetReadDeadline(time.Now().Add(silence2s))
+	w.conn.SetReadDeadline(time.Now().Add(wireSilence))
 	rest, err := io.ReadAll(w.br)
 	switch {
 	case isTimeout(err):
@@ -242,7 +243,7 @@ func (w *wireRun) awaitClose(t *testing.T) {
 
 func (w *wireRun) tlsInside(t *testing.T) {
 	cfg := &tls.Config{InsecureSkipVerify: true, ServerName: *w.c.Then.TLSSNI, NextProtos: w.c.Then.ALPN}
-	w.conn.SetDeadline(time.Now().Add(silence2s))
+	w.conn.SetDeadline(time.Now().Add(wireSilence))
 	tc := tls.Client(bufferedConn{w.conn, w.br}, cfg)
 	if err := tc.Handshake(); err != nil {
 		t.Logf("TLS inside: %v", err)
@@ -271,6 +272,9 @@ func (w *wireRun) tlsInside(t *testing.T) {
 		}
 	}
 }
+
+// patience bounds what a test waits for; nothing is measured against it.
+const patience = time.Minute
 
 func eventually(within time.Duration, ok func() bool) bool {
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
@@ -20,7 +19,7 @@ func (w *wireRun) check(t *testing.T) {
 		}
 	}
 	var p string
-	if !eventually(time.Second, func() bool { p = w.checkRecords(); return p == "" }) {
+	if !eventually(patience, func() bool { p = w.checkRecords(); return p == "" }) {
 		t.Errorf("%s (%s)", p, w.c.Why)
 	}
 }

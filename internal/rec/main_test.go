@@ -157,7 +157,7 @@ func (l lines) want(text string) {
 		if !ok || got != text {
 			l.t.Fatalf("line %q (more: %v), want %q", got, ok, text)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		l.t.Fatalf("no line, want %q", text)
 	}
 }

@@ -21,7 +21,7 @@ func capture(t testing.TB, cfg *tls.Config) []byte {
 		tls.Client(c, cfg).Handshake()
 		c.Close()
 	}()
-	s.SetReadDeadline(time.Now().Add(5 * time.Second))
+	s.SetReadDeadline(time.Now().Add(time.Minute))
 	head := make([]byte, 5)
 	if _, err := io.ReadFull(s, head); err != nil {
 		t.Fatal(err)

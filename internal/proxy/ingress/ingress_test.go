@@ -193,7 +193,7 @@ func TestK18UDPSessions(t *testing.T) {
 	for i, word := range []string{"one", "three"} {
 		b := make([]byte, 64)
 		io.WriteString(clients[i], word)
-		clients[i].SetReadDeadline(time.Now().Add(20 * time.Second))
+		clients[i].SetReadDeadline(time.Now().Add(time.Minute))
 		if k, err := clients[i].Read(b); string(b[:k]) != strings.ToUpper(word) {
 			t.Errorf("client %d got %q, %v", i, b[:k], err)
 		}
