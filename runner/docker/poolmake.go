@@ -112,7 +112,7 @@ func (r *Runner) removeSlot(ctx context.Context, id uuid.UUID) error {
 		{"remove the slot's folder", func(context.Context) error { return r.opts.Dir.RemoveRunDir(id) }, true},
 		{"remove the network", func(ctx context.Context) error { return r.removeNetworks(ctx, NetworkName(id)) }, false},
 		together("remove the containers",
-			step{"remove the sidecar", func(ctx context.Context) error { return r.removeOwned(ctx, ProxyName(id)) }, false},
+			step{"remove the sidecar", func(ctx context.Context) error { return r.dropSidecar(ctx, id) }, false},
 			step{"remove the holder", func(ctx context.Context) error { return r.removeOwned(ctx, HolderName(id)) }, false}),
 	})
 }

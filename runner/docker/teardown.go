@@ -139,14 +139,27 @@ func (r *Runner) thaw(ctx context.Context, c container.InspectResponse) error {
 
 // removeSidecar lets the sidecar hand over its last records, then removes it.
 func (r *Runner) removeSidecar(ctx context.Context, run uuid.UUID) error {
-	return r.remove(ctx, ProxyName(run), func(ctx context.Context, id string) error {
-		if err := r.leaveEgress(ctx, id); err != nil {
-			r.opts.Log.Warn("sidecar is stopped on the egress network", "run_id", run, "error", err)
-		}
+	return r.endSidecar(ctx, run, func(ctx context.Context, id string) error {
 		c, cancel := context.WithTimeout(ctx, sidecarGrace+callTimeout)
 		defer cancel()
 		secs := int(sidecarGrace / time.Second)
 		return wrap("stop", r.api.ContainerStop(c, id, container.StopOptions{Timeout: &secs}))
+	})
+}
+
+// dropSidecar removes a sidecar that has nothing to hand over.
+func (r *Runner) dropSidecar(ctx context.Context, id uuid.UUID) error {
+	return r.endSidecar(ctx, id, func(context.Context, string) error { return nil })
+}
+
+// endSidecar removes a sidecar that is stopped in the given way. One that runs
+// leaves the egress network first.
+func (r *Runner) endSidecar(ctx context.Context, run uuid.UUID, stop func(context.Context, string) error) error {
+	return r.remove(ctx, ProxyName(run), func(ctx context.Context, id string) error {
+		if err := r.leaveEgress(ctx, id); err != nil {
+			r.opts.Log.Warn("sidecar is stopped on the egress network", "run_id", run, "error", err)
+		}
+		return stop(ctx, id)
 	})
 }
 
