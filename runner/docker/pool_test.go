@@ -133,7 +133,7 @@ func TestK17StartFromThePool(t *testing.T) {
 			t.Errorf("the control folder is not the run's: %v", err)
 		}
 		// Another process of this program takes it down.
-		other := &Runner{opts: w.opts, api: w.api, runs: w.runs}
+		other := &Runner{opts: w.opts, api: w.api, runs: w.runs, joins: make(chan struct{}, 1)}
 		if err := other.KillSandbox(t.Context(), AgentName(spec.RunID)); err != nil {
 			t.Error(err)
 		}
