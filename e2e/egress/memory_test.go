@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,16 +51,15 @@ func memoryOf(t *testing.T, container string) memory {
 func (m memory) holds(values ...string) (found []string, bytesRead int64, err error) {
 	seen := map[string]bool{}
 	look := func(where string, r io.ReaderAt, from, to int64) {
-		n := search(r, from, to, values, func(v string) {
+		bytesRead += search(r, from, to, values, func(v string) {
 			if at := where + " holds " + v; !seen[at] {
 				seen[at] = true
 				found = append(found, at)
 			}
 		})
-		bytesRead += n
 	}
 	for _, pid := range m.pids {
-		if err = errOf(err, eachPage(pid, look)); err != nil {
+		if err := eachPage(pid, look); err != nil {
 			return found, bytesRead, err
 		}
 		eachMemoryFile(pid, look)
@@ -67,13 +68,6 @@ func (m memory) holds(values ...string) (found []string, bytesRead int64, err er
 		err = fmt.Errorf("no page of %v could be read", m.pids)
 	}
 	return found, bytesRead, err
-}
-
-func errOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // search looks for values in a range, in pieces that overlap.
@@ -104,12 +98,12 @@ func eachPage(pid int, look lookFunc) error {
 	}
 	mem, err := os.Open(filepath.Join(dir, "mem"))
 	if err != nil {
-		return err
+		return unlessEnded(err)
 	}
 	defer mem.Close()
 	table, err := os.Open(filepath.Join(dir, "pagemap"))
 	if err != nil {
-		return err
+		return unlessEnded(err)
 	}
 	defer table.Close()
 	name, _ := os.ReadFile(filepath.Join(dir, "comm"))
@@ -122,6 +116,15 @@ func eachPage(pid int, look lookFunc) error {
 		}
 	}
 	return nil
+}
+
+// unlessEnded is the error of opening a process's file, unless the process has
+// ended meanwhile.
+func unlessEnded(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
 }
 
 // eachPresent visits the runs of pages that are in memory or swapped out.

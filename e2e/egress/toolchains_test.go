@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
@@ -72,7 +73,7 @@ func pythonFiles(t *testing.T) (map[string]string, error) {
 		return nil, fmt.Errorf("no python of Debian's: %v", err)
 	}
 	files, err := testenv.Tree(filepath.Dir(filepath.Dir(libs[0])), func(name string) bool {
-		return slices.Contains([]string{"__pycache__", "test", "lib2to3", "pydoc_data", "idlelib", "tkinter"}, name) || len(name) > 7 && name[:7] == "config-"
+		return slices.Contains([]string{"__pycache__", "test", "lib2to3", "pydoc_data", "idlelib", "tkinter"}, name) || strings.HasPrefix(name, "config-")
 	})
 	if err != nil {
 		return nil, err
