@@ -6,10 +6,11 @@
 #
 # FOLDER holds the engine's programs, as in an unpacked package: dockerd,
 # containerd and its shims below usr/bin and usr/sbin, or right in it. What is
-# missing there is taken from PATH, runc for instance.
+# missing there is taken from PATH, runc for instance. It is in IN_ENGINE_FOLDER
+# for the command, and its programs come first in PATH.
 set -euo pipefail
 [ "$(id -u)" = 0 ] || { echo "in-engine: must run as root" >&2; exit 1; }
-[ $# -ge 2 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 bin=$(cd "$1" && pwd)
 shift
 # The command must see the namespace's /proc/sys and the machine's cgroups.
@@ -40,8 +41,8 @@ else
   echo '{}' >"$dir/daemon.json"
 fi
 name=wardyn-test-$$
+export IN_ENGINE_FOLDER=$bin PATH=$bin/usr/sbin:$bin/usr/bin:$bin:$PATH
 (
-  export PATH=$bin/usr/sbin:$bin/usr/bin:$bin:$PATH
   exec dockerd --config-file "$dir/daemon.json" --data-root "$dir/data" --exec-root "$dir/exec" --pidfile "$dir/pid" \
     -H "unix://$dir/sock" --containerd-namespace "$name" --containerd-plugins-namespace "$name-plugins"
 ) >"$dir/log" 2>&1 &

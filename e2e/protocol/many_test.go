@@ -14,7 +14,8 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
 
-// TestTwoTasksOfOneGroup: one allocation, two tasks, an exec in each.
+// TestTwoTasksOfOneGroup: one allocation, two tasks, an exec in each. They share
+// a folder and no network.
 func TestTwoTasksOfOneGroup(t *testing.T) {
 	r := newRig(t)
 	bothAtOnce(t, func(t *testing.T, class string) {
@@ -39,12 +40,33 @@ func TestTwoTasksOfOneGroup(t *testing.T) {
 		if err != nil || string(res.Stdout) != "one\ntwo\n" {
 			t.Errorf("the shared folder: %q, %v", res.Stdout, err)
 		}
+		r.checkApart(t, group[0].ID(), group[1].ID())
 		together(t, group, func(w *work) error { return r.StopTask(deadline(t), w.ID(), 0, "") })
 		for _, w := range group {
 			w.exits(t, 137)
 			w.gone(t)
 		}
 	})
+}
+
+// checkApart looks whether a task reaches a port of another's sandbox, which that
+// one itself does.
+func (r *rig) checkApart(t *testing.T, one, two string) {
+	t.Helper()
+	run := func(task, script string) string {
+		t.Helper()
+		res, err := r.ExecTask(deadline(t), task, []string{"/bin/sh", "-c", script}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(res.Stdout))
+	}
+	address := run(two, "/.wardyn/wardyn-rec listen tcp:0.0.0.0:7777 >/dev/null 2>&1 & hostname -i")
+	probe := "/.wardyn/wardyn-rec netprobe -timeout 3s tcp:" + address + ":7777"
+	eventually(t, "the task reaches its own port", func() bool { return strings.Contains(run(two, probe), `"reached":true`) })
+	if got := run(one, probe); !strings.Contains(got, `"reached":false`) {
+		t.Errorf("another task of the allocation is reached at %s: %s", address, got)
+	}
 }
 
 // TestSixAtOnce: started and stopped together, nothing of them is left.

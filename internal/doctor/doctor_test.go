@@ -15,7 +15,7 @@ func healthy() Facts {
 	return Facts{
 		Endpoint: "unix:///run/docker.sock",
 		Engine: Engine{
-			Version: "28.5.2", Containerd: "1.7.28", Runc: "1.3.0", Kernel: "6.12.0", StorageDriver: "overlay2", Root: "/var/lib/docker",
+			Version: "28.5.2", Containerd: "1.7.28", Runc: "1.3.3", Kernel: "6.12.0", StorageDriver: "overlay2", Root: "/var/lib/docker",
 			CgroupDriver: "systemd", CgroupVersion: "2", DefaultRuntime: "runc", Seccomp: true, AppArmor: true, IsolatedGateway: true,
 			Runtimes: []Runtime{{Name: "runc"}, {Name: "runsc", Path: "/usr/bin/runsc", Args: []string{"--overlay2=none"}}},
 		},
@@ -64,6 +64,14 @@ func TestFindings(t *testing.T) {
 		"resolver 25.0.5":         {func(f *Facts) { f.Engine.Version = "25.0.5" }, "cve-2024-29018", "", ""},
 		"resolver 26.0.0":         {func(f *Facts) { f.Engine.Version = "26.0.0" }, "cve-2024-29018", "", ""},
 		"resolver unreadable":     {func(f *Facts) { f.Engine.Version = "dev" }, "cve-2024-29018", "", ""},
+		"runc 1.1.11":             {runc("1.1.11"), "cve-2024-21626", Warning, "1.1.11"},
+		"runc 1.1.12":             {runc("1.1.12"), "cve-2024-21626", "", ""},
+		"runc 1.1.15":             {runc("1.1.15"), "cve-2025-31133", Warning, "1.1.15"},
+		"runc 1.2.7":              {runc("1.2.7"), "cve-2025-31133", Warning, "1.2.7"},
+		"runc 1.2.8":              {runc("1.2.8"), "cve-2025-31133", "", ""},
+		"runc 1.3.2":              {runc("1.3.2+ds1"), "cve-2025-31133", Warning, "1.3.2"},
+		"runc 1.4":                {runc("1.4.0"), "cve-2025-31133", "", ""},
+		"runc unknown":            {runc(""), "cve-2025-31133", "", ""},
 		"old":                     {func(f *Facts) { f.Engine.Version = "19.03.15" }, "engine-old", Warning, "19.03.15"},
 		"not old":                 {func(f *Facts) { f.Engine.Version = "20.10.0" }, "engine-old", "", ""},
 		"userns":                  {func(f *Facts) { f.Engine.UserNamespaces = true }, "userns", Error, "userns-remap"},
@@ -129,6 +137,10 @@ func TestFindings(t *testing.T) {
 			t.Errorf("%s: the error does not come first: %+v", name, found)
 		}
 	}
+}
+
+func runc(version string) func(*Facts) {
+	return func(f *Facts) { f.Engine.Runc = version }
 }
 
 func args(a ...string) func(*Facts) {

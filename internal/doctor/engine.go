@@ -17,6 +17,7 @@ func (x *examination) engine() {
 			fmt.Sprintf("Docker %s lets its own resolver ask others on behalf of internal networks (CVE-2024-29018); sandboxes have a resolver of their own, and a class is offered only while its probe finds that no other answers", e.Version),
 			"update to 23.0.11, 25.0.5, 26.0 or later; a distribution may have mended its build without a new version number")
 	}
+	x.runc()
 	if older(e.Version, 20, 10) {
 		x.add(Warning, "engine-old", "engine", fmt.Sprintf("Docker %s is older than what this driver is tested with", e.Version), "update to 20.10.24 or later")
 	}
@@ -29,6 +30,21 @@ func (x *examination) engine() {
 	case e.CgroupVersion == "2" && e.CgroupDriver == "cgroupfs" && x.facts.Host.Systemd:
 		x.add(Warning, "cgroup-driver", "engine", "the engine manages cgroups itself beside systemd, which believes that they are its own and may move processes between them",
 			`set "exec-opts": ["native.cgroupdriver=systemd"] in the engine's daemon.json and restart it while no task runs`)
+	}
+}
+
+// runc names the ways out of a container that older releases of it are known for.
+func (x *examination) runc() {
+	const remedy = "update runc; a distribution may have mended its build without a new version number"
+	v := x.facts.Engine.Runc
+	switch major, minor, patch, ok := parts(v); {
+	case !ok:
+	case major < 1 || major == 1 && (minor < 1 || minor == 1 && patch < 12):
+		x.add(Warning, "cve-2024-21626", "engine",
+			fmt.Sprintf("runc %s may leave a folder of the host open while a container starts (CVE-2024-21626); nothing of a task starts from a directory outside its sandbox", v), remedy)
+	case major == 1 && (minor < 2 || minor == 2 && patch < 8 || minor == 3 && patch < 3):
+		x.add(Warning, "cve-2025-31133", "engine",
+			fmt.Sprintf("runc %s can be led to the host's files while it masks paths of a container (CVE-2025-31133, 52565 and 52881), if a hostile image starts beside another that shares a mount with it", v), remedy)
 	}
 }
 

@@ -15,13 +15,13 @@ import (
 // is refused, line by line; a line that is not here may say anything.
 var attackRefused = []string{
 	"user namespace: operation not permitted", "packet socket: operation not permitted",
-	"raw socket: operation not permitted", "init's memory: refused", "hold on init: refused",
+	"raw socket: operation not permitted", "static route: refused", "ARP entry: refused", "address: refused", "init's memory: refused", "hold on init: refused",
 	"LD_PRELOAD: unset", "NOMAD_TOKEN: unset", "VAULT_TOKEN: unset", "RAINIER_SETUP_B64: unset", "WARDYN_RUN_TOKEN: unset",
 	"tcp socket: errno 0",
 }
 
 // A task, as root or not, makes no user namespace and no raw or packet socket,
-// has no hold on its own pid 1, and sees nothing of what its image would set in
+// sets no route, no ARP entry and no address, has no hold on its own pid 1, and sees nothing of what its image would set in
 // the driver's name: neither as main process, nor as an exec, nor as what its
 // image has for init to run. At CC2 the filter
 // is wardyn-rec's, and what goes past it is given all that.
@@ -80,6 +80,29 @@ func (w *world) testAttack(t *testing.T, rt, user, image string) {
 		for _, want := range attackRefused {
 			if !strings.Contains(report, want+"\n") {
 				t.Errorf("%s: want %q:\n%s", how, want, report)
+			}
+		}
+	}
+}
+
+// What keeps root in a sandbox from all that with the network is that it has no
+// capability: with the two that are about it, everything is given at CC1.
+func TestWithCapabilitiesTheNetworkIsGiven(t *testing.T) {
+	program, err := os.ReadFile(testenv.Build(t, "./runner/docker/testdata/attack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	for given, caps := range map[bool][]string{true: {"NET_ADMIN", "NET_RAW"}, false: nil} {
+		id, _ := w.bare(t, "runc", nil, func(c *containerConfig) { c.Config.User, c.HostConfig.CapAdd = "0:0", caps })
+		x, err := w.ExecStream(t.Context(), id, runner.ExecSpec{Argv: sh("cat >/root/attack && chmod +x /root/attack && /root/attack")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := drain(x, bytes.NewReader(program)).stdout
+		for _, want := range []string{"packet socket: errno 0", "raw socket: errno 0", "static route: given", "ARP entry: given", "address: given"} {
+			if strings.Contains(report, want+"\n") != given {
+				t.Errorf("capabilities %v: %q is there: %v\n%s", caps, want, !given, report)
 			}
 		}
 	}

@@ -89,14 +89,14 @@ func TestS11WithoutInhibitTheHostAnswers(t *testing.T) {
 		port := hostService(t)
 		id, n := w.bare(t, rt, func(o *network.CreateOptions) { delete(o.Options, optInhibit); delete(o.Options, optIsolated4) }, nil)
 		openBridge(t, n.ID)
-		targets := tcpAndUDP(n.Plan.Gateway, port)
+		targets := allWays(n.Plan.Gateway, port)
 		for target, res := range w.reached(t, id, targets...) {
 			if !res.Reached {
 				t.Errorf("%s is not reached without the guard: %s", target, res.Detail)
 			}
 		}
 		id, n = w.bare(t, rt, nil, nil)
-		for target, res := range w.netprobe(t, id, recorderTarget, tcpAndUDP(n.Plan.Gateway, port)...) {
+		for target, res := range w.netprobe(t, id, recorderTarget, allWays(n.Plan.Gateway, port)...) {
 			if res.Reached {
 				t.Errorf("%s is reached with the guard: %s", target, res.Detail)
 			}

@@ -115,7 +115,7 @@ func (w *world) testReplacement(t *testing.T, spec runner.SandboxSpec) {
 	}
 	port := hostService(t)
 	w.kill(t, w.sidecarOf(t, spec.RunID))
-	targets := append(tcpAndUDP(leg.Prev(), port), "tcp:"+leg.String()+":3128", fmt.Sprintf("udp:255.255.255.255:%d", port))
+	targets := append(allWays(leg.Prev(), port), "tcp:"+leg.String()+":3128", fmt.Sprintf("udp:255.255.255.255:%d", port))
 	for target, res := range w.netprobe(t, ref, recorderTarget, targets...) {
 		if res.Reached {
 			t.Errorf("without a sidecar %s is reached: %s", target, res.Detail)

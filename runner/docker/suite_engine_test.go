@@ -50,7 +50,7 @@ func (w *world) egressProbe(t *testing.T, _ runner.Runner, ref string) {
 	targets := []string{"tcp:169.254.169.254:80", "udp:192.0.2.99:53", fmt.Sprintf("udp:255.255.255.255:%d", port)}
 	for _, a := range hosts {
 		if a.Is4() && !a.IsLoopback() {
-			targets = append(targets, tcpAndUDP(a, port)...)
+			targets = append(targets, allWays(a, port)...)
 		}
 	}
 	for target, res := range w.netprobe(t, ref, recorderTarget, targets...) {

@@ -15,6 +15,8 @@ import (
 )
 
 const (
+	// fragmented is how large a datagram is that fits into no packet.
+	fragmented     = 4000
 	defaultTimeout = 2 * time.Second
 	// addressWait is how long a kernel may take to make a fresh link-local
 	// address usable. Trying earlier fails for that reason alone, which looks
@@ -118,12 +120,16 @@ func (t target) try(p patience) NetResult {
 	case "unix":
 		return tryUnix(ctx, t.path)
 	case "udp":
-		return tryUDP(ctx, t.addr, []byte(greeting), func(b []byte) string { return fmt.Sprintf("answered %d bytes", len(b)) })
+		return tryUDP(ctx, t.addr, []byte(greeting), answered)
+	case "frag":
+		return tryUDP(ctx, t.addr, []byte(strings.Repeat(greeting, fragmented/len(greeting))), answered)
 	default:
 		id := uint16(time.Now().UnixNano())
 		return tryUDP(ctx, t.addr, dnsQuery(id, t.name), func(b []byte) string { return dnsAnswer(id, b) })
 	}
 }
+
+func answered(b []byte) string { return fmt.Sprintf("answered %d bytes", len(b)) }
 
 func tryTCP(ctx context.Context, addr netip.AddrPort) NetResult {
 	var d net.Dialer

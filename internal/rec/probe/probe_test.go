@@ -101,9 +101,9 @@ func TestNetVerdicts(t *testing.T) {
 	closed.Close()
 	dns := dnsStandIn(t)
 
-	targets := []string{"tcp:" + ta.String(), "udp:" + ua.String(), "udp:" + silent.LocalAddr().String(), "tcp:" + full,
+	targets := []string{"tcp:" + ta.String(), "udp:" + ua.String(), "frag:" + ua.String(), "udp:" + silent.LocalAddr().String(), "tcp:" + full,
 		"tcp:" + closed.Addr().String(), "dns:" + dns + ":example.org", "dns:" + ua.String() + ":example.org"}
-	want := []NetResult{{"", true, "connected"}, {"", true, "answered 11 bytes"}, {"", false, "no answer"}, {"", false, "no answer"},
+	want := []NetResult{{"", true, "connected"}, {"", true, "answered 11 bytes"}, {"", true, "answered 11 bytes"}, {"", false, "no answer"}, {"", false, "no answer"},
 		{"", true, "refused"}, {"", true, "answered rcode 3, 0 records"}, {"", false, "no answer"}}
 	got := verdicts(t, append([]string{"-timeout", "300ms"}, targets...)...)
 	for i, w := range want {

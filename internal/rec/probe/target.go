@@ -10,6 +10,7 @@ import (
 //
 //	tcp:ADDR:PORT        connect
 //	udp:ADDR:PORT        send a datagram and wait for an answer
+//	frag:ADDR:PORT       the same with one that travels in fragments
 //	dns:SERVER:NAME      ask SERVER (ADDR or ADDR:PORT) for NAME over UDP
 //	tcp6ll:[ADDR]:PORT   connect to a link-local IPv6 address on each interface
 //	unix:PATH            connect to a unix socket and wait for a word
@@ -30,7 +31,7 @@ func parseTarget(s string) (target, error) {
 	t.kind, rest, _ = strings.Cut(s, ":")
 	var err error
 	switch t.kind {
-	case "tcp", "udp":
+	case "tcp", "udp", "frag":
 		t.addr, err = netip.ParseAddrPort(rest)
 	case "tcp6ll":
 		t.addr, err = netip.ParseAddrPort(rest)
@@ -49,7 +50,7 @@ func parseTarget(s string) (target, error) {
 			err = fmt.Errorf("an absolute path is needed")
 		}
 	default:
-		return t, fmt.Errorf("target %q: unknown kind; the kinds are tcp, udp, dns, tcp6ll and unix", s)
+		return t, fmt.Errorf("target %q: unknown kind; the kinds are tcp, udp, frag, dns, tcp6ll and unix", s)
 	}
 	if err != nil {
 		return t, fmt.Errorf("target %q: %w", s, err)

@@ -16,6 +16,7 @@ func main() {
 	try("packet socket", unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW)
 	try("raw socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)
 	try("tcp socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM)
+	reconfigure()
 	fmt.Printf("init's environment: %s\n", readable("/proc/1/environ"))
 	fmt.Printf("init's memory: %s\n", readable("/proc/1/mem"))
 	fmt.Printf("hold on init: %s\n", trace())
