@@ -42,12 +42,23 @@ func (r *Runner) Commit(ctx context.Context, ref, tag string, blankEnv []string)
 	}
 	cctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
+	run, err := RunOf(c.Name)
+	if err != nil {
+		return "", err
+	}
+	done, err := r.markCommit(run)
+	if err != nil {
+		return "", fmt.Errorf("snapshot of %s: %w", ref, err)
+	}
 	made, err := r.api.ContainerCommit(cctx, c.ID, container.CommitOptions{Pause: c.State.Running && !c.State.Paused})
 	if err != nil {
 		return "", refused("snapshot of "+ref, err)
 	}
 	err = r.rewrite(ctx, made.ID, tag, base, blankEnv, c.Config.Labels)
-	return tag, errors.Join(err, r.dropStep(made.ID))
+	if derr := r.dropStep(made.ID); derr != nil {
+		return tag, errors.Join(err, derr)
+	}
+	return tag, errors.Join(err, done())
 }
 
 // Committable is nil when what a sandbox changes can be committed at all.

@@ -50,7 +50,12 @@ func (r *Runner) steps(run uuid.UUID) runSteps {
 			}
 			return r.removeOwned(ctx, HolderName(id))
 		}), false},
-		agent: step{"remove the agent", func(ctx context.Context) error { return r.removeOwned(ctx, AgentName(run)) }, false},
+		agent: step{"remove the agent", func(ctx context.Context) error {
+			if err := r.removeOwned(ctx, AgentName(run)); err != nil {
+				return err
+			}
+			return r.dropHalfCommitted(ctx, run)
+		}, false},
 	}
 }
 
