@@ -73,8 +73,19 @@ func (r *rig) stopDuringInit(t *testing.T, class string) {
 		t.Fatal(err)
 	}
 	w.exits(t, 143)
-	if w.out.has("agent") {
-		t.Error("the command ran after a stop")
+	// A sandbox that somebody else kills has not come to its command either, and
+	// what was in the workspace is as it was.
+	k := r.start(t, class, "echo agent", with(map[string]any{"init": block("script", "echo work > /workspace/file; echo waiting; sleep 600")}))
+	eventually(t, "init runs", func() bool { return k.out.has("[init] waiting\n") })
+	if err := r.engine.ContainerKill(deadline(t), k.container(t), "KILL"); err != nil {
+		t.Fatal(err)
+	}
+	k.exits(t, 137)
+	if w.out.has("agent") || k.out.has("agent") {
+		t.Error("the command ran after a stop or kill")
+	}
+	if b, err := os.ReadFile(filepath.Join(k.Dir().Local, "workspace", "file")); string(b) != "work\n" {
+		t.Errorf("the workspace: %q, %v", b, err)
 	}
 }
 

@@ -51,7 +51,10 @@ func TestK11SuspendedTask(t *testing.T) {
 			},
 			"destroyed": func(*testing.T, *work) {},
 		} {
-			t.Run(how, func(t *testing.T) { r.endFrozen(t, class, end) })
+			t.Run(how, func(t *testing.T) {
+				t.Parallel() // after the one before, which ends the plugin
+				r.endFrozen(t, class, end)
+			})
 		}
 	})
 }
