@@ -1,10 +1,13 @@
 package plugin
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 	"github.com/wardyn/nomad-driver-wardyn/runner/runnertest"
@@ -85,6 +88,30 @@ func TestK14Park(t *testing.T) {
 	}
 	b.destroy(tc.ID)
 	b.nothingLeft()
+}
+
+// While it is parked a task uses nothing, and that is what a client is told: it
+// shows the latest sample until another comes.
+func TestK14StatsOfAParkedTask(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	tc, _ := b.start("web", args("idle"))
+	if _, errs, code := b.ask(tc.ID, "suspend", "-cold"); code != 0 {
+		t.Fatal(errs)
+	}
+	n := 0
+	err := b.host.TaskStats(b.ctx(), tc.ID, time.Millisecond, func(u host.TaskUsage) error {
+		if u.CPU.Percent != 0 || u.Memory.Usage != 0 || len(u.CPU.Measured) < 4 {
+			t.Errorf("%+v", u)
+		}
+		if n++; n == 3 {
+			return io.EOF
+		}
+		return nil
+	})
+	if !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	b.destroy(tc.ID)
 }
 
 // A stop and a destroy of a parked task end it.

@@ -32,6 +32,7 @@ type Delivery struct {
 	token   string
 	session string
 	offset  int64 // up to where it was taken
+	back    int   // how often the receiver wanted pieces again
 	every   time.Duration
 	lastly  time.Duration
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -71,6 +72,62 @@ func TestW16ReceiverAway(t *testing.T) {
 	close(done)
 	if err := <-result; err != nil || got.String() != want.String() {
 		t.Errorf("%v; %d bytes of %d", err, got.Len(), want.Len())
+	}
+}
+
+// A receiver that has lost a piece says where to go on.
+func TestW16ReceiverBehind(t *testing.T) {
+	var got bytes.Buffer
+	var forgotten bool
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		_, params, _ := mime.ParseMediaType(req.Header.Get("Content-Type"))
+		if params["offset"] != fmt.Sprint(got.Len()) {
+			w.WriteHeader(409)
+			fmt.Fprintf(w, `{"error":"gap","offset":%d}`, got.Len())
+			return
+		}
+		if got.Write(body); !forgotten {
+			forgotten = true
+			got.Reset()
+		}
+	}))
+	defer s.Close()
+	path, done, result := filepath.Join(t.TempDir(), "r.cast"), make(chan struct{}), make(chan error, 1)
+	if err := os.WriteFile(path, []byte("one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := quick(t, s.URL+"/x")
+	if err := d.all(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("one\ntwo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() { result <- d.Follow(path, done) }()
+	close(done)
+	if err := <-result; err != nil || got.String() != "one\ntwo\n" {
+		t.Errorf("%v; %q", err, got.String())
+	}
+}
+
+// One that wants the same again and again is given up.
+func TestW10ReceiverThatForgets(t *testing.T) {
+	var asked int
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if asked++; asked%2 == 0 {
+			w.WriteHeader(409)
+			fmt.Fprint(w, `{"offset":0}`)
+		}
+	}))
+	defer s.Close()
+	path, done := filepath.Join(t.TempDir(), "r.cast"), make(chan struct{})
+	if err := os.WriteFile(path, bytes.Repeat([]byte("0123456789abcde\n"), 2*most/16), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	close(done)
+	if err := quick(t, s.URL+"/x").Follow(path, done); err == nil || asked > 3*mostBack {
+		t.Errorf("%v after %d requests", err, asked)
 	}
 }
 

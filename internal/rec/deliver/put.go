@@ -15,6 +15,8 @@ const (
 	putTimeout  = 30 * time.Second
 	// mostAnswer bounds what is read of an answer.
 	mostAnswer = 64 << 10
+	// mostBack bounds how often a receiver may want pieces again.
+	mostBack = 16
 )
 
 // refusal is an answer that another try will not change.
@@ -39,8 +41,8 @@ func (d *Delivery) put(piece []byte) error {
 	case a.status/100 == 2:
 		d.offset += int64(len(piece))
 		return nil
-	case a.status == 409 && a.Offset != nil && *a.Offset >= 0 && *a.Offset < d.offset:
-		d.offset = *a.Offset
+	case a.status == 409 && a.Offset != nil && *a.Offset >= 0 && *a.Offset < d.offset && d.back < mostBack:
+		d.offset, d.back = *a.Offset, d.back+1
 		return nil
 	case a.status == 408 || a.status == 429 || a.status/100 == 5 && a.status != 501 && a.status != 507:
 		return fmt.Errorf("answer %d %s", a.status, a.Why)
