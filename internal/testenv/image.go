@@ -35,9 +35,9 @@ type ImageConfig struct {
 	User, WorkingDir     string
 	StopSignal           string
 	Labels               map[string]string
-	Architecture         string // "" is amd64
-	Empty                bool   // no files at all
-	ExtraFiles           map[string]string
+	Architecture         string            // "" is amd64
+	Empty                bool              // no files at all
+	ExtraFiles           map[string]string // by path; etc/passwd takes the place of the usual one
 	Links                map[string]string // symbolic links and where they lead
 }
 
@@ -59,8 +59,11 @@ func ImageWith(t testing.TB, c ImageConfig) string {
 	if err != nil {
 		t.Fatalf("load test image: %v", err)
 	}
-	io.Copy(io.Discard, resp.Body)
+	said, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
+	if err != nil || bytes.Contains(said, []byte("errorDetail")) {
+		t.Fatalf("load test image: %v: %s", err, said)
+	}
 	t.Cleanup(func() {
 		// The test's own context has ended by now.
 		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
@@ -126,7 +129,9 @@ func busyboxLayer(c ImageConfig) ([]byte, error) {
 				w.WriteHeader(&tar.Header{Name: "bin/" + applet, Typeflag: tar.TypeSymlink, Linkname: "busybox", Mode: 0o777})
 			}
 		}
-		put(w, "etc/passwd", 0o644, []byte("root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1::/:/bin/sh\nagent:x:1000:1000::/home/agent:/bin/sh\n"))
+		if _, own := c.ExtraFiles["etc/passwd"]; !own { // an engine takes no layer with a file twice
+			put(w, "etc/passwd", 0o644, []byte("root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1::/:/bin/sh\nagent:x:1000:1000::/home/agent:/bin/sh\n"))
+		}
 		put(w, "etc/group", 0o644, []byte("root:x:0:\ndaemon:x:1:\nagent:x:1000:\n"))
 		w.WriteHeader(&tar.Header{Name: "home/agent/", Typeflag: tar.TypeDir, Mode: 0o755, Uid: 1000, Gid: 1000})
 		w.WriteHeader(&tar.Header{Name: "root/", Typeflag: tar.TypeDir, Mode: 0o700})
