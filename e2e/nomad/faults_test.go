@@ -45,8 +45,10 @@ func (c *cluster) allKilled(t *testing.T) {
 	})
 }
 
-// keeperPID is the pid of this installation's one keeper.
+// keeperPID and holderPID are the pids of this installation's one keeper and
+// one holder.
 func (c *cluster) keeperPID(t *testing.T) int { t.Helper(); return c.daemonPID(t, "keeper") }
+func (c *cluster) holderPID(t *testing.T) int { t.Helper(); return c.daemonPID(t, "holder") }
 
 func (c *cluster) daemonPID(t *testing.T, kind string) int {
 	t.Helper()

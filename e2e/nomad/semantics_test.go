@@ -20,7 +20,9 @@ func (c *cluster) semantics(t *testing.T) {
 	t.Run("canary", c.canary)
 	t.Run("oversubscription", c.oversubscribed)
 	t.Run("newer build", c.newerBuild)
+	t.Run("reboot", c.rebooted)
 	t.Run("drain", c.nodeDrained)
+	t.Run("disconnected client", c.disconnected)
 }
 
 // restarted: each attempt is a sandbox of its own, the allocation's folder
