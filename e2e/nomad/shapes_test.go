@@ -54,6 +54,7 @@ func (c *cluster) shapes(t *testing.T) {
 	t.Run("refusals", c.refusedShapes)
 	t.Run("03 drain", c.drained)
 	t.Run("10 sandbox", c.handmade)
+	t.Run("12 database", c.database)
 	t.Run("13 identity", c.identity)
 	t.Run("01 bridge", func(t *testing.T) {
 		if cniPath() == "" {
