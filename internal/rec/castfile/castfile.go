@@ -98,10 +98,10 @@ func (x *File) Close(how string) error {
 	x.add(cast.KindMarker, how)
 	if x.end.dropped > 0 {
 		what := fmt.Sprintf("the recording is longer than its bound: %d bytes of it are missing here", x.end.dropped)
-		x.write(cast.Event{At: x.end.list[0].At, Kind: cast.KindMarker, Data: what}.Line())
+		x.write(cast.Event{At: x.end.list[0].at, Kind: cast.KindMarker, Data: what}.Line())
 	}
 	for _, e := range x.end.list {
-		x.write(e.Line())
+		x.write(e.line)
 	}
 	if err := x.f.Close(); x.failed == nil {
 		x.failed = err
@@ -114,11 +114,12 @@ func (x *File) add(kind, data string) {
 		return
 	}
 	e := cast.Event{At: time.Since(x.began), Kind: kind, Data: data}
-	if line := e.Line(); len(x.end.list) == 0 && x.size+int64(len(line)) <= x.limit {
+	line := e.Line()
+	if len(x.end.list) == 0 && x.size+int64(len(line)) <= x.limit {
 		x.write(line)
 		return
 	}
-	x.end.add(e)
+	x.end.add(held{e.At, line})
 }
 
 // write appends a whole line or nothing.
@@ -136,18 +137,21 @@ func (x *File) write(line []byte) {
 // tail keeps the latest events within a bound.
 type tail struct {
 	most, size, dropped int64
-	list                []cast.Event
+	list                []held
 }
 
-func (t *tail) add(e cast.Event) {
+// held is an event that is held back, as it will stand in the file.
+type held struct {
+	at   time.Duration
+	line []byte
+}
+
+func (t *tail) add(e held) {
 	t.list = append(t.list, e)
-	t.size += lengthOf(e)
+	t.size += int64(len(e.line))
 	for t.size > t.most && len(t.list) > 1 {
-		n := lengthOf(t.list[0])
-		t.list[0] = cast.Event{} // let go of its text
+		n := int64(len(t.list[0].line))
+		t.list[0] = held{} // let go of its line
 		t.list, t.size, t.dropped = t.list[1:], t.size-n, t.dropped+n
 	}
 }
-
-// lengthOf is what an event takes in the file.
-func lengthOf(e cast.Event) int64 { return int64(len(e.Line())) }
