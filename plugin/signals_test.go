@@ -13,8 +13,10 @@ import (
 )
 
 func TestStopSignalsThenKills(t *testing.T) {
+	deaf := make(chan struct{}, 2)
 	ignore := func(ctx context.Context, p *runnertest.Process) int {
 		p.Trap("SIGTERM", "SIGUSR1")
+		deaf <- struct{}{}
 		<-ctx.Done()
 		return 1
 	}
@@ -31,6 +33,9 @@ func TestStopSignalsThenKills(t *testing.T) {
 		{"ignore", "", 0, 137, 9},
 	} {
 		tc, _ := b.start("web", args(c.command))
+		if c.command == "ignore" {
+			<-deaf
+		}
 		if err := b.host.StopTask(b.ctx(), tc.ID, c.timeout, c.signal); err != nil {
 			t.Fatalf("%v: %v", c, err)
 		}
@@ -79,6 +84,7 @@ func TestK11Signals(t *testing.T) {
 	got := make(chan string, 4)
 	prog := func(ctx context.Context, p *runnertest.Process) int {
 		sigs := p.Trap("SIGHUP", "SIGUSR1")
+		got <- "ready"
 		for {
 			select {
 			case s := <-sigs:
@@ -90,19 +96,14 @@ func TestK11Signals(t *testing.T) {
 	}
 	b := newBench(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{"catch": prog}}})
 	tc, _ := b.start("web", args("catch"))
+	<-got
 	for _, s := range []string{"SIGHUP", "usr1"} {
-		// A trap is set a moment after the start.
-		b.eventually(s+" arrives", func() bool {
-			if err := b.host.SignalTask(b.ctx(), tc.ID, s); err != nil {
-				t.Fatal(err)
-			}
-			select {
-			case <-got:
-				return true
-			case <-time.After(50 * time.Millisecond):
-				return false
-			}
-		})
+		if err := b.host.SignalTask(b.ctx(), tc.ID, s); err != nil {
+			t.Fatal(err)
+		}
+		if had := <-got; !strings.HasSuffix(had, strings.ToUpper(s)) {
+			t.Errorf("signal %s arrived as %s", s, had)
+		}
 	}
 	for _, s := range []string{"", "SIGNOPE", "9"} {
 		if err := b.host.SignalTask(b.ctx(), tc.ID, s); err == nil {
