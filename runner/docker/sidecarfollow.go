@@ -39,6 +39,9 @@ func (r *Runner) sidecarFollows(ctx context.Context, ref string, agent container
 		defer cancel()
 		c, err := r.look(kctx, ProxyName(id))
 		if err == nil && c.State.Running && !c.State.Paused {
+			if lerr := r.leaveEgress(kctx, c.ID); lerr != nil {
+				r.opts.Log.Warn("sidecar is ended on the egress network", "ref", ref, "error", lerr)
+			}
 			err = r.api.ContainerKill(kctx, c.ID, defaultStopSignal)
 		}
 		if err != nil {
