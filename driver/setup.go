@@ -26,6 +26,9 @@ type SetupSpec struct {
 	Caps []string
 	// Private makes an image of this run's alone, which nobody finds again.
 	Private bool
+	// Watch, when not nil, is run beside the script, with the ref of its sandbox,
+	// and ends with ctx before that is taken down.
+	Watch func(ctx context.Context, ref string)
 	// Sandbox has the image, class, policy, resources and labels. Its run is
 	// the build's own; of its Task only Output and Image are looked at.
 	Sandbox runner.SandboxSpec

@@ -224,3 +224,25 @@ func TestD11WaitersOfAFailedBuildBuild(t *testing.T) {
 		t.Errorf("%d builds for three who asked", b.builds)
 	}
 }
+
+// A watch is told whose script runs, and is over before that is taken down.
+func TestD11WatchEndsBeforeTheSandbox(t *testing.T) {
+	d, b := newBuilder()
+	told, over := make(chan string, 1), false
+	s := aSetup()
+	s.Watch = func(ctx context.Context, ref string) {
+		told <- ref
+		<-ctx.Done()
+		over = true
+	}
+	b.waiting = func() { <-told }
+	b.SetFault(func(_ context.Context, op, ref string) error {
+		if op == "KillSandbox" && (!over || ref != runnertest.Ref(s.Sandbox.RunID)) {
+			t.Errorf("%s is taken down, and its watch is over: %v", ref, over)
+		}
+		return nil
+	})
+	if _, err := d.BuildSetup(t.Context(), s); err != nil || !over {
+		t.Errorf("%v, over: %v", err, over)
+	}
+}

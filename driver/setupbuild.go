@@ -95,6 +95,7 @@ func (d *Docker) buildSetup(ctx context.Context, s SetupSpec, ref string) (err e
 	if _, err := d.engine.Exec(ctx, sb.Ref, nil); err != nil {
 		return fmt.Errorf("setup: start: %w", err)
 	}
+	defer watched(ctx, s.Watch, sb.Ref)()
 	e, err := d.setupPower()
 	if err != nil {
 		return err
@@ -112,6 +113,20 @@ func (d *Docker) buildSetup(ctx context.Context, s SetupSpec, ref string) (err e
 	}
 	_, err = d.engine.Commit(ctx, sb.Ref, ref, slices.Sorted(maps.Keys(s.Env)))
 	return err
+}
+
+// watched runs watch until the function it returns is called, which waits for it.
+func watched(ctx context.Context, watch func(context.Context, string), ref string) (end func()) {
+	if watch == nil {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		watch(ctx, ref)
+	}()
+	return func() { stop(); <-over }
 }
 
 // setupSandbox is the sandbox a setup runs in: its author's class, network and

@@ -121,6 +121,7 @@ func (p *Plugin) buildAndStart(ctx context.Context, b *Backend, t *task, builder
 	run := s.Sandbox.RunID
 	out := outputOf(b, run, t.config.GetStdoutPath(), t.config.GetStderrPath())
 	s.Sandbox.Task.Output = b.Outputs.Sink(out)
+	s.Watch = func(ctx context.Context, ref string) { p.keepSidecarOf(ctx, b, t, ref) }
 	p.events.emit(t.config, "The setup runs; its lines in the task's log start with [setup]")
 	err = b.Control.Prepare(control.Run{
 		ID: run, Owner: ownerOf(t.config), FilesDir: filepath.Join(t.records, "setup"), OnDecision: t.denials.hear,
@@ -194,7 +195,7 @@ func (p *Plugin) setupFailed(t *task, stopped bool, err error) {
 		p.events.emit(t.config, "The setup failed: "+safeText(err.Error()), "stage", "setup")
 	}
 	t.denials.summarise()
-	t.end(o)
+	t.end(t.judged(o))
 }
 
 // removeSetup takes down what a task's setup has, also one of a plugin that

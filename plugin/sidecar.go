@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner"
@@ -9,12 +10,15 @@ import (
 // keepSidecar has the runner look after a task's sidecar for as long as the
 // task lives. What happened to it is in the task's events, and where the
 // sandbox had to be stopped, in its exit too.
-func (p *Plugin) keepSidecar(b *Backend, t *task) {
+func (p *Plugin) keepSidecar(b *Backend, t *task) { p.keepSidecarOf(t.ctx, b, t, t.state.Ref) }
+
+// keepSidecarOf is keepSidecar for one of the task's sandboxes, until ctx ends.
+func (p *Plugin) keepSidecarOf(ctx context.Context, b *Backend, t *task, ref string) {
 	k, ok := b.Runner.(runner.SidecarKeeper)
 	if !ok {
 		return
 	}
-	err := k.KeepSidecar(t.ctx, t.state.Ref, func(d runner.SidecarDeath) {
+	err := k.KeepSidecar(ctx, ref, func(d runner.SidecarDeath) {
 		if d.Err == nil {
 			p.taskLog(t).Warn("sidecar restarted", "cause", d.Cause)
 			p.events.emit(t.config, fmt.Sprintf("Sidecar restarted: the sandbox's proxy had ended (%s); connections through it were cut", d.Cause),
@@ -26,7 +30,7 @@ func (p *Plugin) keepSidecar(b *Backend, t *task) {
 		t.blame(why)
 		p.events.emit(t.config, "Sandbox stopped: "+why, "sidecar", "lost")
 	})
-	if err != nil && t.ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil {
 		p.taskLog(t).Error("the sandbox's proxy is no longer looked after", "error", err)
 	}
 }

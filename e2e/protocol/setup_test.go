@@ -170,6 +170,29 @@ func (r *rig) setupStopped(t *testing.T) {
 	if r.images(t) != before {
 		t.Error("a killed setup is kept")
 	}
+	r.setupNetworkCut(t)
+}
+
+// A setup's sidecar that dies is replaced, and the script goes on.
+func (r *rig) setupNetworkCut(t *testing.T) {
+	const ask = "ask() { wget -O - http://blocked.example/ 2>&1 | grep -q 403; }; "
+	w := r.start(t, "CC1", "cat /made", setup(ask+"until ask; do sleep 0.1; done; echo waiting; "+
+		"while ask; do sleep 0.05; done; until ask; do sleep 0.2; done; echo on > /made"))
+	r.building(t, w)
+	list, err := r.engine.ContainerList(deadline(t), container.ListOptions{Filters: filters.NewArgs(
+		filters.Arg("label", "wardyn.alloc-id="+w.at.ID), filters.Arg("label", "wardyn.component=proxy"))})
+	if err != nil || len(list) == 0 {
+		t.Fatal(list, err)
+	}
+	for _, c := range list {
+		if err := r.engine.ContainerKill(deadline(t), c.ID, "KILL"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.exits(t, 0)
+	if !w.out.has("on\n") || r.events.find(w.ID(), "Sidecar restarted") == nil {
+		t.Errorf("%q, %q", w.out.String(), w.err.String())
+	}
 }
 
 // A setup does not survive its plugin: the task is lost and the next attempt
