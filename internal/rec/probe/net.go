@@ -161,6 +161,9 @@ func tryUnix(ctx context.Context, path string) NetResult {
 // answer that describe accepts by a non-empty text.
 func tryUDP(ctx context.Context, addr netip.AddrPort, payload []byte, describe func([]byte) string) NetResult {
 	var d net.Dialer
+	if toEverybody(addr.Addr()) {
+		d.Control = leaveByInterface
+	}
 	c, err := d.DialContext(ctx, "udp", addr.String())
 	if err != nil {
 		return failed(err)

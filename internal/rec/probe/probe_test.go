@@ -204,3 +204,23 @@ func TestDNSQuery(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// What is meant for everybody leaves also where no route leads to everybody: an
+// engine's internal network may have none, and any process can do the same.
+func TestToEverybodyNeedsNoRoute(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a network namespace takes root")
+	}
+	script := `ip link set lo up && ip link add name v0 type veth peer name v1 && ip addr add 192.0.2.2/29 dev v0 &&
+		ip link set v0 up && ip link set v1 up && exec "$0" netprobe -timeout 300ms "$@"`
+	targets := []string{"udp:255.255.255.255:9", "frag:255.255.255.255:9", "udp:224.0.0.1:9", "frag:224.0.0.1:9", "udp:198.51.100.1:9"}
+	out, err := exec.CommandContext(t.Context(), "unshare", append([]string{"--net", "sh", "-c", script, os.Args[0]}, targets...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range decode(t, out) {
+		if sent := r.Detail == "no answer"; sent != (i < 4) {
+			t.Errorf("%s: %s", r.Target, r.Detail)
+		}
+	}
+}
