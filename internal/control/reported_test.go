@@ -156,3 +156,48 @@ func TestW14ReportedRecordingsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// They are as many when each comes at once and is closed.
+func TestW14ReportedRecordingsAtOnceAreBounded(t *testing.T) {
+	r := newReporter(t)
+	for i := range maxReported + 1 {
+		want := 200
+		if i == maxReported {
+			want = 507
+		}
+		if status, got := r.put(t, "application/x-asciicast", castHead); status != want {
+			t.Fatalf("recording %d: %d %s", i, status, got)
+		}
+	}
+}
+
+// Those that were begun while there was room do not outgrow it together.
+func TestW14ReportedRecordingsGrowWithinTheirRoom(t *testing.T) {
+	r := newReporter(t)
+	owner := r.owner()
+	owner.Reported.Limit = cast.LeastLimit
+	if err := r.b.Prepare(owner); err != nil {
+		t.Fatal(err)
+	}
+	at := func(i, offset int) string {
+		return fmt.Sprintf("application/x-asciicast; session=%08x; offset=%d", i, offset)
+	}
+	for i := range maxReported {
+		if status, got := r.put(t, at(i, 0), castHead); status != 200 {
+			t.Fatalf("recording %d: %d %s", i, status, got)
+		}
+	}
+	text := strings.Repeat(fmt.Sprintf("[1.0, \"o\", %q]\n", strings.Repeat("x", 16<<10)), 60)
+	refused := 0
+	for i := range maxReported {
+		if status, got := r.put(t, at(i, len(castHead)), text); status == 507 {
+			refused++
+		} else if status != 200 {
+			t.Fatalf("recording %d: %d %s", i, status, got)
+		}
+	}
+	taken, err := cast.Size(r.files, r.id.String()+".reported-")
+	if most := int64(reportedTogether*cast.LeastLimit + 2*roomEvery); err != nil || taken > most || refused == 0 || refused > maxReported-reportedTogether {
+		t.Errorf("%d bytes of %d at most, %d refused, %v", taken, most, refused, err)
+	}
+}

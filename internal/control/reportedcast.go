@@ -20,6 +20,10 @@ const (
 	reportedTogether = 4
 	// maxReportedEvent bounds an event that is kept; longer output is split.
 	maxReportedEvent = 32 << 10
+	// roomEvery is how much is kept, in bytes, until the room is looked at again.
+	roomEvery = 256 << 10
+	// lineRest is what an event has in a file beside its data.
+	lineRest = 32
 )
 
 var (
@@ -30,8 +34,9 @@ var (
 // reportedCasts are the recordings that a sandbox is making of itself. The zero
 // value is ready for use.
 type reportedCasts struct {
-	mu   sync.Mutex
-	open map[string]*reportedCast // by session
+	mu    sync.Mutex
+	open  map[string]*reportedCast // by session
+	begun int                      // also those that came at once and are not open
 }
 
 // reportedInto is where they are kept.
@@ -39,6 +44,33 @@ type reportedInto struct {
 	owner   Run
 	run     uuid.UUID
 	secrets []string
+}
+
+func (into reportedInto) prefix() string { return into.run.String() + ".reported-" }
+
+// most is how much they may take together, in bytes.
+func (into reportedInto) most() int64 {
+	return reportedTogether * cmp.Or(into.owner.Reported.Limit, cast.DefaultLimit)
+}
+
+// bounded is keep for as long as there is room. One look at the beginning would
+// not do: those that are small then grow together.
+func (into reportedInto) bounded(keep func(cast.Event) error) func(cast.Event) error {
+	kept := roomEvery
+	return func(e cast.Event) error {
+		if kept >= roomEvery {
+			kept = 0
+			taken, err := cast.Size(into.owner.FilesDir, into.prefix())
+			if err != nil {
+				return err
+			}
+			if taken > into.most() {
+				return errNoRoom
+			}
+		}
+		kept += len(e.Data) + lineRest
+		return keep(e)
+	}
 }
 
 // reportedCast is one of them.
@@ -56,7 +88,7 @@ func (c *reportedCasts) take(into reportedInto, p piece, body io.Reader) (got in
 	defer c.mu.Unlock()
 	x := c.open[p.session]
 	switch {
-	case x == nil && len(c.open) >= maxReported:
+	case x == nil && c.begun >= maxReported:
 		return 0, errNoRoom
 	case x == nil && p.offset > 0:
 		if x, err = c.begin(into, p.session, cast.Header{}); err != nil {
@@ -70,14 +102,14 @@ func (c *reportedCasts) take(into reportedInto, p piece, body io.Reader) (got in
 		n, err := cast.ReadBegun(body, func(h cast.Header) (err error) {
 			x, err = c.begin(into, p.session, h)
 			return err
-		}, func(e cast.Event) error { return x.add(e) })
+		}, into.bounded(func(e cast.Event) error { return x.add(e) }))
 		return c.took(p, x, n, err)
 	}
 	x.rec.Hide(into.secrets...)
 	if _, err := io.CopyN(io.Discard, body, x.got-p.offset); err != nil && err != io.EOF {
 		return x.got, err
 	}
-	n, err := cast.ReadMore(body, x.add)
+	n, err := cast.ReadMore(body, into.bounded(x.add))
 	return c.took(p, x, n, err)
 }
 
@@ -97,8 +129,7 @@ func (c *reportedCasts) took(p piece, x *reportedCast, n int64, err error) (int6
 // begin opens a recording, or goes on with one.
 func (c *reportedCasts) begin(into reportedInto, session string, h cast.Header) (*reportedCast, error) {
 	dir, rule := into.owner.FilesDir, *into.owner.Reported
-	prefix := into.run.String() + ".reported-"
-	room, err := cast.Room(dir, prefix, rule.Limit, reportedTogether*cmp.Or(rule.Limit, cast.DefaultLimit))
+	room, err := cast.Room(dir, into.prefix(), rule.Limit, into.most())
 	if err == nil && room == 0 {
 		err = errNoRoom
 	}
@@ -110,7 +141,7 @@ func (c *reportedCasts) begin(into reportedInto, session string, h cast.Header) 
 		x.began = time.Now()
 	}
 	x.rec, err = cast.Open(cast.Options{
-		Dir: dir, Name: prefix + session, Title: "reported by the sandbox: " + rule.Title, Of: cast.OfMain, Made: cast.MadeSandbox,
+		Dir: dir, Name: into.prefix() + session, Title: "reported by the sandbox: " + rule.Title, Of: cast.OfMain, Made: cast.MadeSandbox,
 		Terminal: true, Width: screen(h.Width), Height: screen(h.Height), Limit: room, Secrets: into.secrets,
 		Now: x.now,
 	})
@@ -121,6 +152,7 @@ func (c *reportedCasts) begin(into reportedInto, session string, h cast.Header) 
 		c.open = map[string]*reportedCast{}
 	}
 	c.open[session] = x
+	c.begun++
 	return x, nil
 }
 
