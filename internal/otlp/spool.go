@@ -109,12 +109,13 @@ func wholeLines(path string) (int64, error) {
 	return end, f.Truncate(end)
 }
 
-// put appends a line, or counts it as missed when there is no room.
+// put appends a line, or counts it as missed when there is no room for it.
 func (s *spool) put(line []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := int64(len(line)) + 1
-	if s.size.head-s.offset+s.size.tail+n > s.limit {
+	// One longer than a batch would never leave, and nothing behind it.
+	if n > maxBatchBytes || s.size.head-s.offset+s.size.tail+n > s.limit {
 		return s.missLocked(1)
 	}
 	if _, err := s.tail.Write(append(line, '\n')); err != nil {
