@@ -118,7 +118,9 @@ func (p *Plugin) park(b *Backend, t *task) error {
 	case err == nil && st.State.Terminal():
 		err = fmt.Errorf("its process has exited: %w", errState)
 	case err == nil:
-		err = b.Driver.Suspend(ctx, t.state.Ref, false)
+		if err = b.Driver.Suspend(ctx, t.state.Ref, false); err != nil {
+			return errors.Join(err, p.notParked(b, t))
+		}
 	}
 	if err != nil {
 		return errors.Join(err, p.unpark(b, t))
@@ -128,6 +130,18 @@ func (p *Plugin) park(b *Backend, t *task) error {
 	}
 	p.events.emit(t.config, "Task parked: its process was stopped and its slot is free; wardyn resume starts it again", "state", "parked")
 	return nil
+}
+
+// notParked ends a parking that has failed where the process is known to run.
+// Elsewhere the stop may have come about, and that was no exit of the task's.
+func (p *Plugin) notParked(b *Backend, t *task) error {
+	ctx, cancel := context.WithTimeout(p.life, askTimeout)
+	defer cancel()
+	st, err := b.Runner.AgentStatus(ctx, t.state.Ref, "")
+	if err != nil || st.State.Terminal() {
+		return errors.New("its process may be stopped, so it counts as parked; resume starts it again")
+	}
+	return p.unpark(b, t)
 }
 
 // unpark ends a task's parking: the main process, running or not, is the task's

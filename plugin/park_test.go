@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/runnertest"
 )
 
@@ -112,6 +114,34 @@ func TestK14StatsOfAParkedTask(t *testing.T) {
 		t.Error(err)
 	}
 	b.destroy(tc.ID)
+}
+
+// I8: an engine that does not say whether the park came about has not said that
+// the task has ended. One that says that the process runs leaves it as it was.
+func TestI8K14ParkOfUnknownOutcome(t *testing.T) {
+	for name, stopped := range map[string]bool{"stopped": true, "running": false} {
+		b := newBench(t, benchOptions{})
+		tc, _ := b.start(name, args("idle"))
+		b.fake.SetFault(func(ctx context.Context, op, ref string) error {
+			if op != "Park" {
+				return nil
+			}
+			if stopped {
+				b.fake.StopProcess(ctx, ref, "SIGKILL", 0)
+			}
+			return runner.ErrUnavailable
+		})
+		_, errs, code := b.ask(tc.ID, "suspend", "-cold")
+		b.fake.SetFault(nil)
+		if want, marks := map[bool]string{true: "parked", false: "running"}[stopped], b.marks(); code == 0 || strings.Contains(errs, "counts as parked") != stopped || b.state(tc.ID) != want || marks > 0 != stopped {
+			t.Errorf("%s: %q %d, %d marks", name, errs, code, marks)
+		}
+		if out, errs, code := b.ask(tc.ID, "resume"); out != "running\n" || code != 0 || b.marks() != 0 {
+			t.Errorf("%s: resume: %q %q %d", name, out, errs, code)
+		}
+		b.destroy(tc.ID)
+		b.nothingLeft()
+	}
 }
 
 // A stop and a destroy of a parked task end it.
