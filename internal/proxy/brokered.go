@@ -26,6 +26,10 @@ type brokered struct {
 const (
 	mib       = 1 << 20
 	maxAnswer = 10 * mib
+	// maxBrokered bounds the requests of the sandbox's own under way at once. The
+	// control plane takes twice as many of a run: records, approvals and
+	// credentials come through however slowly a sandbox sends.
+	maxBrokered = 16
 )
 
 var brokeredRoutes = map[string]brokered{
@@ -71,6 +75,17 @@ func (c *front) forwardLocal(ctx context.Context, req h1.Request, route string) 
 	case req.Length > b.most || b.most == 0 && req.Length != 0:
 		return c.say(req, 413, errorBody{"too_large", errTooLarge.Error()})
 	}
+	select {
+	case c.s.brokered <- struct{}{}:
+		defer func() { <-c.s.brokered }()
+	default:
+		return c.say(req, 429, errorBody{"too_many", "too many requests to the control plane are under way; try again"})
+	}
+	return c.broker(ctx, req, b, path)
+}
+
+// broker carries a request that may go to the control plane.
+func (c *front) broker(ctx context.Context, req h1.Request, b brokered, path string) step {
 	if req.Expect100 {
 		if c.write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) != nil {
 			return hangup
@@ -89,7 +104,7 @@ func (c *front) forwardLocal(ctx context.Context, req h1.Request, route string) 
 		req.Close = true
 		return c.say(req, 413, errorBody{"too_large", errTooLarge.Error()})
 	case err != nil:
-		c.s.log.Warn("brokered request failed", "route", route, "error", err)
+		c.s.log.Warn("brokered request failed", "path", path, "error", err)
 		req.Close = req.Close || req.Length != 0
 		req.Length = 0
 		return c.say(req, 502, errorBody{"control_plane_unreachable", "the control plane did not answer"})

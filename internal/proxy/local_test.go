@@ -81,6 +81,35 @@ func TestP45BrokeredRoutes(t *testing.T) {
 	}
 }
 
+// Uploads that never end leave the control plane connections for records,
+// approvals and credentials.
+func TestP45SlowUploadsLeaveRoom(t *testing.T) {
+	b, _ := withBroker(t)
+	var slow []*client
+	for range maxBrokered {
+		c := b.dial(t)
+		c.send(t, "PUT /wardyn/v1/recordings/"+someID+" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n")
+		slow = append(slow, c)
+	}
+	eventually(patience, func() bool { return len(b.srv.brokered) == maxBrokered })
+	ask := func() int {
+		c := b.dial(t)
+		c.send(t, "GET /wardyn/v1/approvals/"+someID+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		return c.answer(t, "GET").StatusCode
+	}
+	if got := ask(); got != 429 {
+		t.Errorf("one more: %d", got)
+	}
+	slow[0].send(t, "0\r\n\r\n")
+	if r := slow[0].answer(t, "PUT"); r.StatusCode != 200 {
+		t.Errorf("an upload that ends: %s", r.Status)
+	}
+	eventually(patience, func() bool { return len(b.srv.brokered) < maxBrokered })
+	if got := ask(); got != 200 {
+		t.Errorf("when one has ended: %d", got)
+	}
+}
+
 func TestE88OversizeUploadsAreRefusedWhole(t *testing.T) {
 	b, p := withBroker(t)
 	big := 8*mib + 1

@@ -96,6 +96,7 @@ type Server struct {
 	git      gitTokens
 	names    nameBudget
 	turning  chan struct{} // clients being turned away over the cap
+	brokered chan struct{} // brokered requests under way
 	recent   refusals
 	flowSeq  flowIDs
 	flows    registry
@@ -142,7 +143,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	o.Mask.Add(secrets...)
-	s := &Server{o: o, tls: tlsParts, parent: up, runID: runID, policy: pol, guard: guard, log: o.Logger, resolver: o.Resolver, flowSeq: newFlowIDs(), turning: make(chan struct{}, maxTurning)}
+	s := &Server{o: o, tls: tlsParts, parent: up, runID: runID, policy: pol, guard: guard, log: o.Logger, resolver: o.Resolver, flowSeq: newFlowIDs(),
+		turning: make(chan struct{}, maxTurning), brokered: make(chan struct{}, maxBrokered)}
 	if s.resolver == nil {
 		s.resolver = newResolver(o.Node.Resolvers)
 	}
