@@ -60,6 +60,13 @@ func (v sharedVerdicts) remember(s subject, key string, now time.Time) error {
 	return datadir.WriteFile(v.file(s, key), b)
 }
 
+// forget drops what is noted of a subject.
+func (v sharedVerdicts) forget(s subject, key string) {
+	if v.dir != "" && datadir.CheckShared(v.dir) == nil {
+		_ = os.Remove(v.file(s, key)) // mostly there is none
+	}
+}
+
 func (v sharedVerdicts) prune(now time.Time) {
 	entries, _ := os.ReadDir(v.dir)
 	for _, e := range entries {
@@ -106,12 +113,17 @@ func (r *Runner) recall(s subject, key string, host hostFacts) {
 }
 
 // share leaves a verdict to other processes. One that says no is nobody else's:
-// whoever mends the runtime must not have to wait for it.
+// whoever mends the runtime must not have to wait for it. But it takes an
+// earlier yes away, so that the others find out for themselves.
 func (r *Runner) share(s subject, host hostFacts, v verdict) {
-	if v.err != nil || v.left {
+	key, _ := r.sharedKey(host)
+	if v.err != nil {
+		r.verdicts.forget(s, key)
 		return
 	}
-	key, _ := r.sharedKey(host)
+	if v.left {
+		return
+	}
 	if err := r.verdicts.remember(s, key, time.Now()); err != nil {
 		r.opts.Log.Warn("a verdict is not shared with other processes", "error", err)
 	}

@@ -99,6 +99,12 @@ func TestAnotherProcessNeedNotProbe(t *testing.T) {
 	if next.recall(s, "k", host); !next.findings.has(s, "k") {
 		t.Error("the verdict is not taken over")
 	}
+	process().share(s, host, verdict{err: errors.New("broken since")})
+	later := process()
+	if later.recall(s, "k", host); later.findings.has(s, "k") {
+		t.Error("a yes is believed that a later probe has contradicted")
+	}
+	first.share(s, host, verdict{})
 	wary := process()
 	wary.findings.engineGone()
 	if wary.recall(s, "k", host); wary.findings.has(s, "k") {
