@@ -69,23 +69,29 @@ func New(o Options) *Exporter {
 	}}}
 }
 
-// Start opens the spool and begins to send what is in it. One process at a time
-// may work with a spool.
+// Start opens the spool and begins to send what is in it. While another process
+// still has the spool nothing is taken.
 func (e *Exporter) Start() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.spool != nil {
+	if e.cancel != nil {
 		return nil
 	}
 	s, err := openSpool(e.o.Dir, e.o.Limit)
-	if err != nil {
+	if err != nil && !errors.Is(err, errTaken) {
 		return fmt.Errorf("otlp: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	e.spool, e.cancel, e.done = s, cancel, make(chan struct{})
+	done := make(chan struct{})
+	e.spool, e.cancel, e.done = s, cancel, done
 	go func() {
-		defer close(e.done)
-		e.run(ctx, s)
+		defer close(done)
+		if s == nil {
+			s = e.await(ctx)
+		}
+		if s != nil {
+			e.run(ctx, s)
+		}
 	}()
 	return nil
 }
@@ -115,12 +121,19 @@ func (e *Exporter) Take(r control.OwnedRecord) error {
 // Close ends the sending. What could not be delivered shortly stays in the spool.
 func (e *Exporter) Close() error {
 	e.mu.Lock()
+	stop, done := e.cancel, e.done
+	e.mu.Unlock()
+	if stop == nil {
+		return nil
+	}
+	stop()
+	<-done
+	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.cancel = nil
 	if e.spool == nil {
 		return nil
 	}
-	e.cancel()
-	<-e.done
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
 	s := sender{e: e, s: e.spool, most: maxBatch}

@@ -183,6 +183,35 @@ func TestE121NothingIsLostSilently(t *testing.T) {
 }
 
 // What a collector says of a request decides whether the same comes again.
+// E121: a driver that ends beside its successor has the spool to itself, and
+// what the successor is given comes after.
+func TestE121OneProcessHasTheSpool(t *testing.T) {
+	c, dir, log := newCollector(t), t.TempDir(), &testenv.Buffer{}
+	first := c.export(t, dir, 1<<20, io.Discard)
+	second := c.export(t, dir, 1<<20, log)
+	take(t, first, 0, 5)
+	if err := second.Take(control.OwnedRecord{}); err == nil {
+		t.Error("taken by one that does not have the spool")
+	}
+	testenv.Eventually(t, "the reason", func() bool { return strings.Contains(log.String(), errTaken.Error()) })
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, "the spool of the second", func() bool { return second.running() })
+	take(t, second, 5, 10)
+	testenv.Eventually(t, "all of them", func() bool { n, gaps := c.arrived(); return n == 10 && gaps == 0 })
+	third := c.export(t, dir, 1<<20, io.Discard)
+	if err := third.Close(); err != nil || third.running() {
+		t.Errorf("one that ends while it waits: %v", err)
+	}
+}
+
+func (e *Exporter) running() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.spool != nil
+}
+
 func TestE121AnswersOfACollector(t *testing.T) {
 	t.Run("too large", func(t *testing.T) {
 		c := newCollector(t)

@@ -30,6 +30,7 @@ const (
 type spool struct {
 	dir   string
 	limit int64
+	lock  *os.File // held as long as the spool is open
 
 	mu           sync.Mutex
 	tail, missed *os.File
@@ -38,12 +39,9 @@ type spool struct {
 	size   struct{ head, tail, missed int64 }
 }
 
-// openSpool opens the spool of a folder of ours, making it when it is missing.
-// Half a line at the end of a file, which a process that died left, is cut.
-func openSpool(dir string, limit int64) (*spool, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
+// readSpool opens the spool of a folder that this process has to itself. Half a
+// line at the end of a file, which a process that died left, is cut.
+func readSpool(dir string, limit int64) (*spool, error) {
 	s := &spool{dir: dir, limit: limit}
 	b, err := os.ReadFile(s.path(offsetName))
 	if err == nil {
@@ -235,5 +233,5 @@ func (s *spool) waiting() int64 {
 func (s *spool) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(s.tail.Close(), s.missed.Close())
+	return errors.Join(s.tail.Close(), s.missed.Close(), s.lock.Close())
 }
