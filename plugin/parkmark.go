@@ -35,8 +35,17 @@ func bootID() string {
 }
 
 // parkPath is where the mark of a run lies.
-func (b *Backend) parkPath(run uuid.UUID) string {
-	return filepath.Join(b.ParkDir, run.String()+".json")
+func (b *Backend) parkPath(run uuid.UUID) string { return markPath(b.ParkDir, run) }
+
+func markPath(dir string, run uuid.UUID) string {
+	return filepath.Join(dir, run.String()+".json")
+}
+
+// Parked reports whether a folder of marks, a Backend's ParkDir, has one of the
+// run: for who lists an installation beside its plugin.
+func Parked(dir string, run uuid.UUID) bool {
+	_, err := os.Lstat(markPath(dir, run))
+	return err == nil
 }
 
 // saveParkMark writes a mark in one step, on the disk for certain.

@@ -97,7 +97,7 @@ func build(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*plugin.Ba
 	if err != nil {
 		return nil, err
 	}
-	stage, parked := p.stageRoot(), p.dir.Path("parked")
+	stage, parked := p.stageRoot(), p.parkDir()
 	for _, folder := range []string{stage, parked} {
 		if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return nil, errors.Join(err, p.close())
@@ -135,6 +135,9 @@ func refOf(run uuid.UUID) string { return docker.AgentName(run) }
 // stageRoot is where mount sources named by jobs are bound. It is no part of a
 // run's directory, which is removed with all that is in it.
 func (p *parts) stageRoot() string { return filepath.Join(p.dir.RunRoot(), "stage") }
+
+// parkDir has the marks of parked tasks, on disk: they tell of a reboot.
+func (p *parts) parkDir() string { return p.dir.Path("parked") }
 
 // slots is the capacity of the node: what the operator says, else one for each
 // network of the pool.

@@ -36,7 +36,7 @@ func installed(ctx context.Context, h plugin.HostConfig) (cli.Installation, erro
 	if err != nil {
 		return cli.Installation{}, err
 	}
-	out := cli.Installation{Instance: p.dir.Instance(), Runs: runsOf(listed, records)}
+	out := cli.Installation{Instance: p.dir.Instance(), Runs: runsOf(listed, records, p.parkDir())}
 	for _, r := range out.Runs {
 		if r.State == "running" || r.State == "suspended" {
 			out.Slots.Used++
@@ -53,8 +53,9 @@ func installed(ctx context.Context, h plugin.HostConfig) (cli.Installation, erro
 }
 
 // runsOf puts together what the engine shows and what the data dir remembers,
-// the oldest first.
-func runsOf(listed []runner.Listed, records []datadir.Record) []cli.Run {
+// the oldest first. parkDir has the marks of parked tasks, whose containers look
+// like those of tasks that have ended.
+func runsOf(listed []runner.Listed, records []datadir.Record, parkDir string) []cli.Run {
 	known := map[uuid.UUID]datadir.Record{}
 	for _, r := range records {
 		known[r.RunID] = r
@@ -73,6 +74,8 @@ func runsOf(listed []runner.Listed, records []datadir.Record) []cli.Run {
 			state = "suspended"
 		case l.Running:
 			state = "running"
+		case plugin.Parked(parkDir, id):
+			state = "parked"
 		}
 		out = append(out, runOf(l.Ref, state, l.Labels, r))
 	}

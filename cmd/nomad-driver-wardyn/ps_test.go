@@ -2,6 +2,8 @@ package main
 
 import (
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -21,20 +23,30 @@ func TestRunsOf(t *testing.T) {
 		{Ref: docker.AgentName(id(1)), Running: true, Suspended: true, Labels: map[string]string{"wardyn.task": "a"}},
 		{Ref: docker.AgentName(id(2)), Running: true},
 		{Ref: docker.AgentName(id(3))},
+		{Ref: docker.AgentName(id(5))},
 		{Ref: "somebody"},
 	}
 	records := []datadir.Record{
+		{RunID: id(5), CreatedAt: at.Add(4)},
 		{RunID: id(4), CreatedAt: at.Add(3), Labels: map[string]string{"wardyn.job": "j"}},
 		{RunID: id(3), CreatedAt: at.Add(2)},
 		{RunID: id(2), CreatedAt: at.Add(1), Class: "CC1"},
 		{RunID: id(1), CreatedAt: at, Image: "i"},
 	}
 	var got []string
-	runs := runsOf(listed, records)
+	parked := t.TempDir()
+	for n := range byte(6) { // one that runs was resumed while its mark could not be removed
+		if n == 1 || n == 2 || n == 5 {
+			if err := os.WriteFile(filepath.Join(parked, id(n).String()+".json"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	runs := runsOf(listed, records, parked)
 	for _, r := range runs {
 		got = append(got, r.State)
 	}
-	if want := []string{"suspended", "running", "exited", "record"}; !slices.Equal(got, want) {
+	if want := []string{"suspended", "running", "exited", "record", "parked"}; !slices.Equal(got, want) {
 		t.Fatalf("%v", got)
 	}
 	if runs[0].Task != "a" || runs[0].Image != "i" || runs[1].Class != "CC1" || runs[3].Job != "j" {

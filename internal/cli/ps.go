@@ -18,10 +18,10 @@ var psCommand = &command{
 	args:    "[-plugin-config FILE] [-json]",
 	summary: "list the sandboxes of this node, and how full it is",
 	text: `Lists the sandboxes of the driver that is installed on this node, by its data dir:
-running, suspended, exited (the client has not let go of them yet) and those of
-which only a record is left (being made, or left by a crash; the driver removes
-them). Sandboxes of other installations are not shown. Below stand the capacity
-in slots and in networks of the subnet pool.`,
+running, suspended, parked, exited (the client has not let go of them yet) and
+those of which only a record is left (being made, or left by a crash; the driver
+removes them). Sandboxes of other installations are not shown. Below stand the
+capacity in slots and in networks of the subnet pool.`,
 	flags: func(fs *flag.FlagSet) { (&psOptions{}).bind(fs) },
 	run: func(ctx context.Context, e Env, c *command, args []string) int {
 		var o psOptions
@@ -79,8 +79,8 @@ type Usage struct {
 	Total int `json:"total"`
 }
 
-// Run is one sandbox. State is running, suspended, exited or record, when there
-// is no container.
+// Run is one sandbox. State is running, suspended, parked, exited or record, when
+// there is no container.
 type Run struct {
 	Ref       string    `json:"ref"`
 	State     string    `json:"state"`
