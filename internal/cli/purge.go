@@ -14,8 +14,9 @@ var purgeCommand = &command{
 		"run directories, and its output keeper: for taking the driver off a node, after\n" +
 		"the agent has let go of it. Objects of other installations and of others on the\n" +
 		"same engine are not touched. The data dir itself stays, and so does what outlives\n" +
-		"tasks: named workspaces, homes and setup images go only with -kept. With -dry-run it lists\n" +
-		"what it would remove, and what has the installation's label without being its own.",
+		"tasks: volumes, snapshots and the images of setups go only with -kept. With -dry-run\n" +
+		"it lists the runs it would remove, and what has the installation's label without\n" +
+		"being its own; the commands workspaces and images list what -kept takes.",
 	flags: func(fs *flag.FlagSet) { (&purgeOptions{}).bind(fs) },
 	run: func(ctx context.Context, e Env, c *command, args []string) int {
 		var o purgeOptions
@@ -54,7 +55,7 @@ type purgeOptions struct {
 
 func (o *purgeOptions) bind(fs *flag.FlagSet) {
 	installationFlag(fs, &o.config)
-	fs.BoolVar(&o.kept, "kept", false, "remove named workspaces, homes and setup images as well")
+	fs.BoolVar(&o.kept, "kept", false, "remove volumes, snapshots and the images of setups as well")
 	fs.BoolVar(&o.yes, "yes", false, "do it")
-	fs.BoolVar(&o.dryRun, "dry-run", false, "list what would be removed, and remove nothing")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "list the runs that would be removed, and remove nothing")
 }
