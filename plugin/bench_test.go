@@ -114,23 +114,26 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		b.host.Close()
-		left, _ := filepath.Glob(b.stage + "/*")
-		for _, dir := range left { // of tasks that the test leaves running
-			if err := taskpath.Unstage(dir); err != nil {
-				t.Error(err)
-			}
-		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, x := range b.breaches {
-			if !slices.Contains(o.mayBreach, x.Trap) {
-				t.Errorf("breach of the protocol: %s", x.Error())
-			}
-		}
-	})
+	t.Cleanup(func() { b.close(o.mayBreach) })
 	return b
+}
+
+// close ends the host and tells what it has to find fault with.
+func (b *bench) close(mayBreach []host.Trap) {
+	b.host.Close()
+	left, _ := filepath.Glob(b.stage + "/*")
+	for _, dir := range left { // of tasks that the test leaves running
+		if err := taskpath.Unstage(dir); err != nil {
+			b.t.Error(err)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, x := range b.breaches {
+		if !slices.Contains(mayBreach, x.Trap) {
+			b.t.Errorf("breach of the protocol: %s", x.Error())
+		}
+	}
 }
 
 // plugin is the one that serves now.

@@ -5,9 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 
@@ -15,10 +12,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/api/types/volume"
-	"github.com/docker/docker/client"
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -281,185 +276,6 @@ func (f *fakeEngine) ContainerLogs(_ context.Context, id string, _ container.Log
 	return io.NopCloser(bytes.NewReader(append(head, text...))), nil
 }
 
-func (f *fakeEngine) NetworkCreate(ctx context.Context, name string, o network.CreateOptions) (resp network.CreateResponse, err error) {
-	err = f.do(ctx, "NetworkCreate "+kind(name), func() error {
-		subnet := netip.MustParsePrefix(o.IPAM.Config[0].Subnet)
-		for _, n := range f.networks {
-			if netip.MustParsePrefix(n.IPAM.Config[0].Subnet).Overlaps(subnet) {
-				return fmt.Errorf("Pool overlaps with other one on this address space: %w", errdefs.ErrPermissionDenied)
-			}
-		}
-		f.next++
-		id := fmt.Sprintf("n%011d", f.next)
-		f.networks[id] = &network.Inspect{ID: id, Name: name, Driver: o.Driver, Internal: o.Internal, IPAM: *o.IPAM,
-			Options: o.Options, Labels: o.Labels, EnableIPv6: *o.EnableIPv6, Containers: map[string]network.EndpointResource{}}
-		resp.ID = id
-		return nil
-	})
-	return resp, err
-}
-
-func (f *fakeEngine) NetworkConnect(ctx context.Context, id, containerID string, _ *network.EndpointSettings) error {
-	return f.do(ctx, "NetworkConnect", func() error {
-		if f.networks[id] == nil || f.find(containerID) == nil {
-			return notFound("network or container")
-		}
-		return nil
-	})
-}
-
-func (f *fakeEngine) NetworkDisconnect(ctx context.Context, id, containerID string, _ bool) error {
-	return f.do(ctx, "NetworkDisconnect", func() error {
-		for _, n := range f.networks {
-			if n.ID == id || n.Name == id {
-				delete(n.Containers, containerID)
-				return nil
-			}
-		}
-		return notFound("network: " + id)
-	})
-}
-
-func (f *fakeEngine) NetworkInspect(ctx context.Context, id string, _ network.InspectOptions) (n network.Inspect, err error) {
-	err = f.do(ctx, "NetworkInspect", func() error {
-		if f.networks[id] == nil {
-			return notFound("network: " + id)
-		}
-		n = *f.networks[id]
-		return nil
-	})
-	return n, err
-}
-
-func (f *fakeEngine) NetworkList(ctx context.Context, o network.ListOptions) (out []network.Summary, err error) {
-	err = f.do(ctx, "NetworkList", func() error {
-		for _, n := range f.networks {
-			if !o.Filters.Contains("name") || o.Filters.Match("name", n.Name) {
-				out = append(out, *n)
-			}
-		}
-		slices.SortFunc(out, func(a, b network.Summary) int { return strings.Compare(a.ID, b.ID) })
-		return nil
-	})
-	return out, err
-}
-
-func (f *fakeEngine) NetworkRemove(ctx context.Context, id string) error {
-	return f.do(ctx, "NetworkRemove", func() error {
-		n := f.networks[id]
-		if n == nil {
-			return notFound("network: " + id)
-		}
-		if len(n.Containers) > 0 {
-			return fmt.Errorf("network %s has active endpoints: %w", n.Name, errdefs.ErrPermissionDenied)
-		}
-		delete(f.networks, id)
-		return nil
-	})
-}
-
-func (f *fakeEngine) ImageInspect(ctx context.Context, ref string, _ ...client.ImageInspectOption) (i image.InspectResponse, err error) {
-	err = f.do(ctx, "ImageInspect "+ref, func() error {
-		for name, have := range f.images {
-			if name == ref || have.ID == ref {
-				i = have
-				if len(i.RepoTags) == 0 && name == ref {
-					i.RepoTags = []string{name}
-				}
-				return nil
-			}
-		}
-		return notFound("image: " + ref)
-	})
-	return i, err
-}
-
-func (f *fakeEngine) ImageLoad(ctx context.Context, r io.Reader, _ ...client.ImageLoadOption) (image.LoadResponse, error) {
-	err := f.do(ctx, "ImageLoad", func() error {
-		id, err := io.ReadAll(r)
-		f.images["tools"] = image.InspectResponse{ID: string(id)}
-		return err
-	})
-	return image.LoadResponse{Body: http.NoBody}, err
-}
-
-// DistributionInspect knows what is in registry, by digest and credentials.
-func (f *fakeEngine) DistributionInspect(ctx context.Context, ref, auth string) (registry.DistributionInspect, error) {
-	return registry.DistributionInspect{}, f.do(ctx, "DistributionInspect "+ref, func() error {
-		if f.admits == nil {
-			return fmt.Errorf("dial: %w", errdefs.ErrUnavailable)
-		}
-		return f.admits(ref, auth)
-	})
-}
-
-func (f *fakeEngine) ImagePull(ctx context.Context, ref string, o image.PullOptions) (io.ReadCloser, error) {
-	err := f.do(ctx, "ImagePull "+ref, func() error {
-		if f.admits != nil {
-			if err := f.admits(ref, o.RegistryAuth); err != nil {
-				return err
-			}
-		}
-		i, ok := f.pull[ref]
-		if !ok {
-			return notFound("image: pull access denied for " + ref)
-		}
-		f.images[ref] = i
-		return nil
-	})
-	if f.pullStalls {
-		pr, pw := io.Pipe()
-		context.AfterFunc(ctx, func() { pw.CloseWithError(ctx.Err()) })
-		go pw.Write([]byte(`{"status":"pulling"}`))
-		return pr, err
-	}
-	if f.says != nil {
-		return io.NopCloser(f.says), err
-	}
-	return io.NopCloser(strings.NewReader(`{"status":"pulling"}`)), err
-}
-
-func (f *fakeEngine) VolumeCreate(ctx context.Context, o volume.CreateOptions) (v volume.Volume, err error) {
-	err = f.do(ctx, "VolumeCreate", func() error {
-		if _, ok := f.volumes[o.Name]; !ok {
-			f.volumes[o.Name] = volume.Volume{Name: o.Name, Labels: o.Labels}
-		}
-		v = f.volumes[o.Name]
-		return nil
-	})
-	return v, err
-}
-
-func (f *fakeEngine) VolumeInspect(ctx context.Context, name string) (v volume.Volume, err error) {
-	err = f.do(ctx, "VolumeInspect", func() error {
-		var ok bool
-		if v, ok = f.volumes[name]; !ok {
-			return notFound("volume: " + name)
-		}
-		return nil
-	})
-	return v, err
-}
-
-func (f *fakeEngine) VolumeList(ctx context.Context, o volume.ListOptions) (resp volume.ListResponse, err error) {
-	err = f.do(ctx, "VolumeList", func() error {
-		for _, v := range f.volumes {
-			if o.Filters.MatchKVList("label", v.Labels) {
-				resp.Volumes = append(resp.Volumes, &v)
-			}
-		}
-		return nil
-	})
-	return resp, err
-}
-
-func (f *fakeEngine) VolumeRemove(ctx context.Context, name string, _ bool) error {
-	return f.do(ctx, "VolumeRemove", func() error {
-		delete(f.volumes, name)
-		return nil
-	})
-}
-
 // kind is the part of a name that does not change from run to run.
 func kind(name string) string {
 	name = strings.TrimPrefix(name, "/")
@@ -478,14 +294,4 @@ func (f *fakeEngine) kindOf(id string) string {
 		return kind(c.Name)
 	}
 	return kind(id)
-}
-
-func (f *fakeEngine) ImageRemove(ctx context.Context, ref string, _ image.RemoveOptions) ([]image.DeleteResponse, error) {
-	return nil, f.do(ctx, "ImageRemove "+ref, func() error {
-		if _, ok := f.images[ref]; !ok {
-			return notFound("image: " + ref)
-		}
-		delete(f.images, ref)
-		return nil
-	})
 }

@@ -1,0 +1,141 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/control"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+)
+
+// ask runs a wardyn verb.
+func (b *bench) ask(id string, words ...string) (stdout, stderr string, code int) {
+	b.t.Helper()
+	var out, errs bytes.Buffer
+	r, err := b.host.ExecTaskStreaming(b.ctx(), host.ExecRequest{
+		TaskID: id, Command: append([]string{"wardyn"}, words...), Stdout: &out, Stderr: &errs,
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out.String(), errs.String(), r.ExitCode
+}
+
+func TestD8Verbs(t *testing.T) {
+	b := newBench(t, benchOptions{config: map[string]any{"deny_domains": []any{"*.bad.example"}}})
+	c := args("idle")
+	c["egress"] = []any{map[string]any{"allow": []any{"api.example.com", "*.pkg.example.org:443"}, "deny": []any{"no.pkg.example.org"}}}
+	tc, _ := b.start("web", c)
+	for flag, want := range map[string]string{"": "the task has made no request yet\n", "-json": "[]\n"} {
+		if out, _, code := b.ask(tc.ID, "decisions", flag); out != want || code != 0 {
+			t.Errorf("no decisions, %q: exit code %d, %q", flag, code, out)
+		}
+	}
+	record, err := json.Marshal(control.Record{
+		V: 1, Seq: 1, RunID: RunID(TaskID(tc.ID)), Time: time.Unix(0, 0), Kind: "decision", Decision: egress.Deny,
+		Host: "evil.example", Port: 443, Method: "CONNECT", Code: "policy:default-deny", Cause: "\x1b[31mred\u202e",
+	})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(tc.AllocDir, "web/wardyn/decisions.jsonl"), append(record, '\n'), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		words  string
+		code   int
+		stdout []string
+		stderr string
+	}{
+		{"", 0, []string{"status", "decisions", "explain"}, ""},
+		{"help", 0, []string{"status"}, ""},
+		{"status", 0, []string{refOf(tc), "running", "CC2", "api.example.com, *.pkg.example.org:443", "no.pkg.example.org", "0 allowed, 0 denied"}, ""},
+		{"decisions", 0, []string{"deny", "evil.example:443", "policy:default-deny", `\x1b[31mred\u202e`}, ""},
+		{"decisions -n 5 -json", 0, []string{`"host": "evil.example"`, `"code": "policy:default-deny"`, `\u001b[31mred\u202e`}, ""},
+		{"explain api.example.com", 0, []string{"allow api.example.com:443: the job allows api.example.com"}, ""},
+		{"explain a.pkg.example.org", 0, []string{"allow"}, ""},
+		{"explain a.pkg.example.org:80", 0, []string{"deny", "does not list", "egress.allow"}, ""},
+		{"explain no.pkg.example.org", 0, []string{"deny", "egress.deny"}, ""},
+		{"explain x.bad.example", 0, []string{"deny", "deny_domains"}, ""},
+		{"explain other.example -json", 0, []string{`"verdict": "deny"`}, ""},
+		{"explain", 0, []string{"the strongest that works", "*.bad.example", "operator: plugin option deny_domains", "/alloc"}, ""},
+		{"explain -json", 0, []string{`"section": "sandbox"`, `"by": "author"`}, ""},
+		{"explain a b", 2, nil, "at most one HOST"},
+		{"explain http://x", 2, nil, "port"},
+		{"decisions -n x", 2, nil, "positive number"},
+		{"status -bogus", 2, nil, "unknown flag"},
+		{"nosuch", 2, nil, "no verb"},
+		{"pending", 0, []string{"nothing waits"}, ""},
+		{"pending -json", 0, []string{"[]"}, ""},
+		{"approve abcd", 1, nil, "decided on the node, with nomad-driver-wardyn ctl"},
+		{"deny", 2, nil, "want one approval"},
+		{"suspend", 0, []string{"suspended"}, ""},
+		{"status", 0, []string{"suspended"}, ""},
+		{"snapshot", 2, nil, "snapshot NAME"},
+		{"snapshot Up/Down", 2, nil, "snapshot NAME"},
+		{"snapshot mine", 0, []string{"wardyn-snap/default/mine"}, ""},
+		{"resume", 0, []string{"running"}, ""},
+		{"recording", 0, []string{"nothing is recorded"}, ""},
+		{"recording list -json", 0, []string{"[]"}, ""},
+		{"recording cat", 1, nil, "no recording main"},
+		{"recording drop x", 2, nil, "want list, cat"},
+	} {
+		out, errs, code := b.ask(tc.ID, strings.Fields(c.words)...)
+		if code != c.code || !strings.Contains(errs, c.stderr) || c.stderr == "" && errs != "" {
+			t.Errorf("%q: code %d, stderr %q", c.words, code, errs)
+		}
+		for _, s := range c.stdout {
+			if !strings.Contains(out, s) {
+				t.Errorf("%q: %q is not in\n%s", c.words, s, out)
+			}
+		}
+		if strings.ContainsAny(out, "\x1b\u202e") {
+			t.Errorf("%q: raw control characters in %q", c.words, out)
+		}
+	}
+	out, _, _ := b.ask(tc.ID, "status", "-json")
+	var v statusView
+	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Sandbox != refOf(tc) || v.State != "running" {
+		t.Errorf("status -json: %+v, %v", v, err)
+	}
+	if slices.Contains(b.ops(refOf(tc)), "ExecStream") {
+		t.Error("a verb was run in the sandbox")
+	}
+	b.fake.SetFault(func(context.Context, string, string) error { return runner.ErrUnavailable })
+	if out, _, _ := b.ask(tc.ID, "status"); !strings.Contains(out, "unknown") {
+		t.Errorf("I8: an engine that cannot be asked: %s", out)
+	}
+	b.fake.SetFault(nil)
+	b.destroy(tc.ID)
+}
+
+func TestExplainCeiling(t *testing.T) {
+	a, err := egress.ParseAuthority("x.example", 443)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		s    state
+		h    HostConfig
+		want egress.Decision
+		word string
+	}{
+		{state{AllowAll: true}, HostConfig{}, egress.Allow, "everything"},
+		{state{AllowAll: true}, HostConfig{AllowDomains: []string{"*.other.example"}}, egress.Deny, "ceiling"},
+		{state{Allow: []string{"x.example"}, Methods: []string{"GET"}}, HostConfig{AllowDomains: []string{"*.example"}}, egress.Allow, "plain HTTP"},
+		{state{Allow: []string{"x.example"}}, HostConfig{DenyDomains: []string{"*.example"}}, egress.Deny, "operator"},
+	} {
+		if got := explain(c.s, c.h, a); got.Verdict != c.want || !strings.Contains(got.Reason, c.word) {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+}
