@@ -5,7 +5,7 @@
 #
 #   scripts/setup.sh engine    Docker engine installed, started, answering
 #   scripts/setup.sh runsc     gVisor built once and registered as "runsc"
-#   scripts/setup.sh test      compiler and busybox for the tests
+#   scripts/setup.sh test      compiler, busybox and the programs that tests drive
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=$PWD/.cache

@@ -53,16 +53,7 @@ func TestI3NoSecretIsKept(t *testing.T) {
 		t.Fatal(errs)
 	}
 	for _, ref := range []string{setup, "wardyn-snap/default/secrets"} {
-		saved, err := r.engine.ImageSave(deadline(t), []string{ref})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := io.ReadAll(saved)
-		saved.Close()
-		if err != nil || !strings.Contains(string(all), "manifest.json") {
-			t.Fatal(len(all), err)
-		}
-		lacks(t, ref, string(all), plantedSetup, plantedTask, plantedInject)
+		lacks(t, ref, r.saved(t, ref), plantedSetup, plantedTask, plantedInject)
 	}
 	volumes, err := r.engine.VolumeList(deadline(t), volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", "wardyn.instance"))})
 	if err != nil || len(volumes.Volumes) < 2 {
@@ -87,6 +78,21 @@ func TestI3NoSecretIsKept(t *testing.T) {
 	lacks(t, "the driver's log", r.log.tail(1<<20), plantedSetup, plantedTask, plantedInject)
 	w.release(t)
 	w.exits(t, 0)
+}
+
+// saved is an image as anyone can save it.
+func (r *rig) saved(t *testing.T, ref string) string {
+	t.Helper()
+	archive, err := r.engine.ImageSave(deadline(t), []string{ref})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	all, err := io.ReadAll(archive)
+	if err != nil || !strings.Contains(string(all), "manifest.json") {
+		t.Fatal(len(all), err)
+	}
+	return string(all)
 }
 
 func lacks(t *testing.T, what, text string, secrets ...string) {

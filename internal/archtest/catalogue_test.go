@@ -56,7 +56,7 @@ func cover(covered map[int]bool, text string) {
 	}
 }
 
-// testText is the text of the tests of the proxy and of what it stands on.
+// testText is the text of all tests but these.
 func testText(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder

@@ -8,12 +8,8 @@ import (
 	"testing"
 )
 
-// TestValidateKnowsTheMesh (K18): upstreams are refused before placement as a
-// start refuses them, and the rest of a connect block is named with what it
-// comes to.
-func TestValidateKnowsTheMesh(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "job.nomad.hcl")
-	text := `job "j" {
+// meshJob has a connect block of each kind.
+const meshJob = `job "j" {
   group "g" {
     network {
       mode = "bridge"
@@ -73,7 +69,13 @@ func TestValidateKnowsTheMesh(t *testing.T) {
   }
 }
 `
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+
+// TestValidateKnowsTheMesh (K18): upstreams are refused before placement as a
+// start refuses them, and the rest of a connect block is named with what it
+// comes to.
+func TestValidateKnowsTheMesh(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "job.nomad.hcl")
+	if err := os.WriteFile(path, []byte(meshJob), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	code, stdout, _ := checkCall(t, nil, "validate", "-offline", path)
