@@ -116,16 +116,15 @@ func (r *Runner) startExec(ctx, life context.Context, ref string, spec runner.Ex
 
 // connect creates the exec and starts it with its streams attached.
 func (p *process) connect(ctx context.Context, o container.ExecOptions) error {
-	created, err := p.r.api.ContainerExecCreate(ctx, p.ref, o)
-	if err != nil {
-		return p.r.execRefused(ctx, p.ref, err)
+	var err error
+	if p.exec, err = p.r.createExec(ctx, p.ref, o); err != nil {
+		return err
 	}
-	p.exec = created.ID
 	p.link, err = p.r.hijack(ctx, "/exec/"+p.exec+"/start", nil, container.ExecStartOptions{Tty: o.Tty, ConsoleSize: o.ConsoleSize})
 	if err == nil {
 		return nil
 	}
-	err = p.r.execRefused(ctx, p.ref, err)
+	err, _ = p.r.execRefused(ctx, p.ref, err)
 	if ctx.Err() != nil || errors.Is(err, runner.ErrUnavailable) {
 		// The engine may have heard of the start, and nobody else will end
 		// what comes of it.
@@ -161,24 +160,6 @@ func newExecID() string {
 	b := make([]byte, 8)
 	rand.Read(b)
 	return hex.EncodeToString(b)
-}
-
-// execRefused says why a sandbox takes no exec.
-func (r *Runner) execRefused(ctx context.Context, ref string, err error) error {
-	err = refused("exec in "+ref, err)
-	if !errors.Is(err, runner.ErrPrecondition) {
-		return err
-	}
-	c, lerr := r.look(ctx, ref)
-	switch {
-	case lerr != nil:
-		return err
-	case c.State.Paused:
-		return frozen("exec in", ref)
-	case !c.State.Running:
-		return notRunning("exec in", ref, c.State)
-	}
-	return err
 }
 
 // session is the process as the contract shows it.

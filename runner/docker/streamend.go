@@ -133,17 +133,26 @@ func (r *Runner) killExec(ref, exec, id string) error {
 func (r *Runner) runKill(ctx context.Context, ref, id string) error {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	created, err := r.api.ContainerExecCreate(ctx, ref, container.ExecOptions{Cmd: []string{recorderTarget, "kill", id}})
+	exec, err := r.createExec(ctx, ref, container.ExecOptions{Cmd: []string{recorderTarget, "kill", id}})
 	if err != nil {
-		return r.execRefused(ctx, ref, err)
+		return err
 	}
-	return refused("kill", r.api.ContainerExecStart(ctx, created.ID, container.ExecStartOptions{Detach: true}))
+	return refused("kill", r.api.ContainerExecStart(ctx, exec, container.ExecStartOptions{Detach: true}))
 }
 
-// settleOwed ends what could not be ended while the sandbox was frozen.
+// settleOwed ends what could not be ended while the sandbox was frozen. What
+// still finds it frozen (createExec) is owed until the next thaw.
 func (r *Runner) settleOwed(ctx context.Context, ref string) {
 	for _, id := range r.use.owed.take(ref) {
-		if err := r.runKill(ctx, ref, id); err != nil {
+		err := r.runKill(ctx, ref, id)
+		var pause backoff
+		for round := 1; errors.Is(err, errFrozen) && round < createRounds && pause.sleep(ctx) == nil; round++ {
+			err = r.runKill(ctx, ref, id)
+		}
+		if errors.Is(err, errFrozen) {
+			r.use.owed.add(ref, id)
+		}
+		if err != nil {
 			r.opts.Log.Warn("process of a closed stream runs on", "ref", ref, "id", id, "error", err)
 		}
 	}
