@@ -3,6 +3,8 @@ package docker
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,10 +17,17 @@ import (
 // had just asked of it: it goes on with that although nobody waits for it.
 const Late = 2 * time.Second
 
-// RemoveProbes removes what probes of this installation left on the engine when
-// their process ended in the middle, also what of it comes late. No process may
-// be probing meanwhile.
+// RemoveProbes removes what probes of this installation left on the engine and
+// in the run root when their process ended in the middle, also what of it comes
+// late. No process may be probing meanwhile.
 func (r *Runner) RemoveProbes(ctx context.Context) error {
+	sockets, err := filepath.Glob(filepath.Join(r.opts.Dir.RunRoot(), earsPrefix+"*"))
+	for _, dir := range sockets {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	if err != nil {
+		return err
+	}
 	names, err := r.probesLeft(ctx)
 	if err != nil || len(names) == 0 {
 		return err

@@ -1,6 +1,8 @@
 package docker
 
 import (
+	"net"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +31,30 @@ func TestRemoveProbes(t *testing.T) {
 	}
 	if left, err := w.probesLeft(t.Context()); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// A process that was killed while a probe tried to be heard left its socket.
+func TestRemoveProbesWithTheirSockets(t *testing.T) {
+	w := newFakeWorld(t)
+	s := subject{types.CC2, "runsc"}
+	for what, remove := range map[string]func() error{
+		"a purge":        func() error { return w.RemoveProbes(t.Context()) },
+		"the next probe": func() error { return w.clearProbe(s) },
+	} {
+		e, err := w.listen(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.strays.Close()
+		e.socket.(*net.UnixListener).SetUnlinkOnClose(false)
+		e.socket.Close()
+		if err := remove(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if left, err := os.ReadDir(w.dir.RunRoot()); err != nil || len(left) > 0 {
+			t.Errorf("%s left %v, %v", what, left, err)
+		}
 	}
 }
 

@@ -33,25 +33,36 @@ type ears struct {
 // listen opens the ears. The socket is for gVisor, which keeps sandboxes from
 // those of the host unless it was told otherwise; elsewhere who has a socket
 // mounted may use it.
-func (r *Runner) listen(class types.ConfinementClass) (*ears, error) {
+func (r *Runner) listen(s subject) (*ears, error) {
 	strays, err := net.ListenPacket("udp4", ":0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for a probe's broadcasts: %w", err)
 	}
 	e := &ears{strays: strays}
-	if class != types.CC2 {
+	if s.class != types.CC2 {
 		return e, nil
 	}
-	if err := e.openSocket(r.opts.Dir.RunRoot()); err != nil {
+	e.dir = r.earsDir(s)
+	if err := e.openSocket(); err != nil {
 		e.close()
 		return nil, fmt.Errorf("socket for a probe: %w", err)
 	}
 	return e, nil
 }
 
-func (e *ears) openSocket(root string) error {
-	var err error
-	if e.dir, err = os.MkdirTemp(root, "probe-"); err != nil {
+// earsPrefix begins the names of folders in the run root with a probe's socket.
+const earsPrefix = "probe-"
+
+// earsDir is where a probe finds its socket: one place for each, so that what a
+// process that was killed left there is found. The path of a socket is short.
+func (r *Runner) earsDir(s subject) string {
+	rt := runtimeWord(s.runtime)
+	return filepath.Join(r.opts.Dir.RunRoot(), earsPrefix+string(s.class)+"-"+rt[:min(40, len(rt))])
+}
+
+func (e *ears) openSocket() error {
+	err := os.Mkdir(e.dir, 0o700)
+	if err != nil {
 		return err
 	}
 	path := filepath.Join(e.dir, "s")

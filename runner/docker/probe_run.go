@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 
@@ -32,8 +33,12 @@ type subject struct {
 
 // probeName names a probe's container and its network.
 func (r *Runner) probeName(s subject) string {
-	rt := strings.NewReplacer("/", "_", ":", "_", "@", "_").Replace(s.runtime)
-	return probePrefix + r.opts.Dir.Instance() + "_" + string(s.class) + "_" + rt
+	return probePrefix + r.opts.Dir.Instance() + "_" + string(s.class) + "_" + runtimeWord(s.runtime)
+}
+
+// runtimeWord is a runtime's name as a part of other names.
+func runtimeWord(runtime string) string {
+	return strings.NewReplacer("/", "_", ":", "_", "@", "_").Replace(runtime)
 }
 
 // probe really runs our probes under a runtime, on a network like a run's. It
@@ -58,7 +63,7 @@ func (r *Runner) clearProbe(s subject) error {
 	ctx, cancel := context.WithTimeout(context.Background(), clearTimeout)
 	defer cancel()
 	name := r.probeName(s)
-	return errors.Join(r.removeOwned(ctx, name), r.removeNetworks(ctx, name), r.runs.Release(name))
+	return errors.Join(r.removeOwned(ctx, name), r.removeNetworks(ctx, name), r.runs.Release(name), os.RemoveAll(r.earsDir(s)))
 }
 
 // runProbes asks two questions: does the runtime run programs right, and can
@@ -93,7 +98,7 @@ func (r *Runner) probeEgress(ctx context.Context, name string, in probeInput) er
 	if err != nil {
 		return err
 	}
-	ears, err := r.listen(in.Class)
+	ears, err := r.listen(subject{in.Class, in.Runtime})
 	if err != nil {
 		return err
 	}
