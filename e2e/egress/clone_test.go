@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
 // cloned holds a task's repo block to its word: the clone is on a branch of the
@@ -30,12 +32,7 @@ func (r *rig) cloneFails(t *testing.T, class string, config map[string]any) {
 	}
 	w := r.prepare(t, class, all)
 	kept := filepath.Join(w.Dir().Local, "workspace", "kept")
-	if err := os.MkdirAll(filepath.Dir(kept), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(kept, []byte("work"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	checkKept := testenv.Precious(t, kept)
 	if err := w.Start(deadline(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -44,9 +41,7 @@ func (r *rig) cloneFails(t *testing.T, class string, config map[string]any) {
 		t.Errorf("%+v, %v: %s", exit, err, w.out.String())
 	}
 	eventually(t, "the event", func() bool { return strings.Contains(r.told(w.ID()), "(exit code 121)") })
-	if b, err := os.ReadFile(kept); string(b) != "work" {
-		t.Errorf("the workspace: %q, %v", b, err)
-	}
+	checkKept()
 	if _, err := os.Stat(filepath.Join(filepath.Dir(kept), "web", ".git")); err == nil {
 		t.Error("half a clone is left")
 	}

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,13 +69,7 @@ func (r *rig) setupDiskFull(t *testing.T) {
 	} {
 		// The engine's disk is in memory, and what is written is the writer's.
 		w := r.prepare(t, "CC1", "echo agent", setup(c.script), func(s *host.TaskSpec) { s.Resources.MemoryMB = 600 })
-		kept := filepath.Join(w.Dir().Local, "workspace", "kept")
-		if err := os.MkdirAll(filepath.Dir(kept), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(kept, []byte("work"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		checkKept := testenv.Precious(t, filepath.Join(w.Dir().Local, "workspace", "kept"))
 		if err := w.Start(deadline(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -84,8 +77,9 @@ func (r *rig) setupDiskFull(t *testing.T) {
 		if err != nil || exit.ExitCode != 120 || r.events.find(w.ID(), c.event) == nil || w.out.has("agent") {
 			t.Errorf("%s: %+v, %v: %q, %q", name, exit, err, w.out.String(), w.err.String())
 		}
-		if b, err := os.ReadFile(kept); string(b) != "work" || r.images(t) != before {
-			t.Errorf("%s: the workspace: %q, %v; images:\n%s", name, b, err, r.images(t))
+		checkKept()
+		if now := r.images(t); now != before {
+			t.Errorf("%s: images:\n%s", name, now)
 		}
 	}
 	w := r.start(t, "CC1", "cat /made", setup("echo room > /made"))
