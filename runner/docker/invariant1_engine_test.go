@@ -3,16 +3,12 @@ package docker
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
@@ -271,25 +267,16 @@ func TestK15NamesComeFromTheSidecar(t *testing.T) {
 		if !strings.HasPrefix(out, "nameserver "+own+"\n") || strings.Count(out, own) < 3 {
 			t.Errorf("want every name to be %s:\n%s", own, out)
 		}
-		// Straight to the engine's resolver.
-		w.netprobe(t, ref, recorderTarget, "dns:127.0.0.11:two.example.com")
-		rc, err := w.cl.ContainerLogs(t.Context(), ProxyName(w.nameOf(t, spec.RunID)), container.LogsOptions{ShowStdout: true})
-		if err != nil {
-			t.Fatal(err)
+		asked := func(name string) bool { // the engine writes its log when it gets to it
+			return strings.Contains(w.logOf(t, ProxyName(w.nameOf(t, spec.RunID))), name)
 		}
-		defer rc.Close()
-		var logs strings.Builder
-		if _, err := stdcopy.StdCopy(&logs, io.Discard, rc); err != nil {
-			t.Fatal(err)
+		testenv.Eventually(t, "the sidecar is asked as the sandbox's name server", func() bool { return asked(`one\aexample`) })
+		if rt != "runc" { // gVisor does not reach the engine's resolver at all
+			return
 		}
-		want := []string{`one\aexample`}
-		if rt == "runc" { // gVisor does not reach the engine's resolver at all
-			want = append(want, `two\aexample`)
-		}
-		for _, q := range want {
-			if !strings.Contains(logs.String(), q) {
-				t.Errorf("the sidecar was not asked for %s:\n%s", q, logs.String())
-			}
-		}
+		testenv.Eventually(t, "the sidecar is asked by the engine's resolver", func() bool {
+			w.netprobe(t, ref, recorderTarget, "dns:127.0.0.11:two.example.com")
+			return asked(`two\aexample`)
+		})
 	})
 }

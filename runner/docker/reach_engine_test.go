@@ -2,6 +2,7 @@ package docker
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"strings"
@@ -101,6 +102,21 @@ func (w *world) directAs(t *testing.T, id, user string, argv ...string) string {
 	defer h.Close()
 	var out strings.Builder
 	if _, err := stdcopy.StdCopy(&out, &out, h.Reader); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// logOf is the engine's log of a container's stdout, as far as it is written.
+func (w *world) logOf(t *testing.T, id string) string {
+	t.Helper()
+	rc, err := w.cl.ContainerLogs(t.Context(), id, container.LogsOptions{ShowStdout: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rc.Close()
+	var out strings.Builder
+	if _, err := stdcopy.StdCopy(&out, io.Discard, rc); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
