@@ -25,6 +25,7 @@ type parking struct {
 
 	mu   sync.Mutex
 	over chan struct{} // nil when it runs; closed when it runs again or is stopped
+	down bool          // the process was seen to be stopped
 	turn int           // parkings that have ended
 }
 
@@ -44,8 +45,29 @@ func (p *parking) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over == nil {
-		p.over = make(chan struct{})
+		p.over, p.down = make(chan struct{}), false
 	}
+}
+
+// stopped notes that the process is down.
+func (p *parking) stopped() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = true
+}
+
+// word is the state of a task that is parked, or is being parked; "" of one
+// that runs.
+func (p *parking) word() driver.State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.over == nil:
+		return ""
+	case p.down:
+		return parkedState
+	}
+	return parkingState
 }
 
 // end lets those who wait look again.
@@ -95,8 +117,8 @@ func (p *parking) sitOut(ctx context.Context, turn int) bool {
 }
 
 // park stops a task's main process and keeps its sandbox, which frees its slot.
-// The mark comes first: a plugin that dies in between finds a stopped process
-// parked, never ended.
+// The mark comes first: the next plugin of one that dies in between finds a
+// stopped process parked, never ended, and stops one that still runs.
 func (p *Plugin) park(b *Backend, t *task) error {
 	t.parking.change.Lock()
 	defer t.parking.change.Unlock()
@@ -109,7 +131,8 @@ func (p *Plugin) park(b *Backend, t *task) error {
 	// To its end also when the user leaves.
 	ctx, cancel := context.WithTimeout(p.life, parkTimeout)
 	defer cancel()
-	if err := b.saveParkMark(t.state.Run, parkMark{Boot: bootID(), Since: time.Now().UTC()}); err != nil {
+	mark := parkMark{Boot: bootID(), Since: time.Now().UTC()}
+	if err := b.saveParkMark(t.state.Run, mark); err != nil {
 		return fmt.Errorf("park: %w", err)
 	}
 	t.parking.begin()
@@ -119,7 +142,7 @@ func (p *Plugin) park(b *Backend, t *task) error {
 		err = fmt.Errorf("its process has exited: %w", errState)
 	case err == nil:
 		if err = b.Driver.Suspend(ctx, t.state.Ref, false); err != nil {
-			return errors.Join(err, p.notParked(b, t))
+			return errors.Join(err, p.notParked(b, t, mark))
 		}
 	}
 	if err != nil {
@@ -128,20 +151,36 @@ func (p *Plugin) park(b *Backend, t *task) error {
 	if t.parking.until() == nil {
 		return fmt.Errorf("it was stopped meanwhile: %w", errState)
 	}
-	p.events.emit(t.config, "Task parked: its process was stopped and its slot is free; wardyn resume starts it again", "state", "parked")
+	p.parked(b, t, mark)
 	return nil
 }
 
+// parked notes that the process of a task that is being parked is down.
+func (p *Plugin) parked(b *Backend, t *task, m parkMark) {
+	t.parking.stopped()
+	m.Stopped = true
+	if err := b.saveParkMark(t.state.Run, m); err != nil {
+		p.taskLog(t).Warn("the mark of a parked task does not say that its process was stopped", "error", err)
+	}
+	p.events.emit(t.config, "Task parked: its process was stopped and its slot is free; wardyn resume starts it again", "state", string(parkedState))
+}
+
 // notParked ends a parking that has failed where the process is known to run.
-// Elsewhere the stop may have come about, and that was no exit of the task's.
-func (p *Plugin) notParked(b *Backend, t *task) error {
+// Elsewhere the stop may have come about, and that was no exit of the task's:
+// the parking goes on until the engine says.
+func (p *Plugin) notParked(b *Backend, t *task, m parkMark) error {
 	ctx, cancel := context.WithTimeout(p.life, askTimeout)
 	defer cancel()
 	st, err := b.Runner.AgentStatus(ctx, t.state.Ref, "")
-	if err != nil || st.State.Terminal() {
-		return errors.New("its process may be stopped, so it counts as parked; resume starts it again")
+	switch {
+	case err != nil:
+		go p.settleParked(b, t, m)
+	case st.State.Terminal():
+		p.parked(b, t, m)
+	default:
+		return p.unpark(b, t)
 	}
-	return p.unpark(b, t)
+	return errors.New("its process may be stopped, so it counts as parked; resume starts it again")
 }
 
 // unpark ends a task's parking: the main process, running or not, is the task's
@@ -202,22 +241,8 @@ func (p *Plugin) endParked(b *Backend, t *task) {
 	}
 }
 
-// parkedBefore takes up the parking of a recovered task. One that a reboot has
-// cut off from what it needs is lost.
-func (p *Plugin) parkedBefore(b *Backend, t *task) (lost bool, err error) {
-	m, err := b.loadParkMark(t.state.Run)
-	if err != nil || m == nil {
-		return false, err
-	}
-	if !m.lost() {
-		t.parking.begin()
-		return false, nil
-	}
-	why := fmt.Sprintf("lost while parked: the node was restarted after %s", m.Since.Format(time.RFC3339))
-	p.events.emit(t.config, "Task "+why, "state", "lost")
-	t.end(outcome{Code: -1, Err: why})
-	return true, nil
-}
-
-// parkedState is the word for a parked task's state.
-const parkedState = driver.State("parked")
+// What a task's state is called besides the words of package driver.
+const (
+	parkedState  = driver.State("parked")
+	parkingState = driver.State("parking") // its process is being stopped
+)

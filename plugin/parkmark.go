@@ -18,8 +18,9 @@ import (
 // takes what the sandbox needs to go on: its folder on tmpfs, its networks'
 // namespaces and its control socket.
 type parkMark struct {
-	Boot  string    `json:"boot"` // of the kernel it was parked under
-	Since time.Time `json:"since"`
+	Boot    string    `json:"boot"`              // of the kernel it was parked under
+	Since   time.Time `json:"since"`             // from before the process was stopped
+	Stopped bool      `json:"stopped,omitempty"` // the process has been down
 }
 
 // lost reports whether the node was booted anew since.

@@ -205,8 +205,8 @@ func (c verbCall) stateWord() string {
 	if c.task.settingUp() {
 		return "setup"
 	}
-	if c.task.parking.until() != nil {
-		return string(parkedState)
+	if word := c.task.parking.word(); word != "" {
+		return string(word)
 	}
 	b, err := c.plugin.backend()
 	if err != nil {
