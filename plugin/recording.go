@@ -1,14 +1,11 @@
 package plugin
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
@@ -22,9 +19,6 @@ const (
 	maxHidden = 48 << 10
 	// recordingEvery is how often a recording is asked about.
 	recordingEvery = 30 * time.Second
-	// execRecordings bounds what the recordings of a run's commands take
-	// together, in recordings of full size.
-	execRecordings = 4
 )
 
 // record has the task's output recorded, if it is to be.
@@ -177,33 +171,18 @@ func (p *Plugin) recordExec(t *task, spec runner.ExecSpec, s *runner.ExecSession
 	if !host.Record.wantsExec(t.state.Record, spec.TTY) {
 		return func() {}
 	}
-	rec, err := openExecRecording(t, spec, host.Record.Limit, t.control().SecretValues())
+	rec, err := t.execs.open(cast.Options{
+		Dir: t.records, Name: t.state.Run.String() + execMark, Title: recordingTitle(t, strings.Join(spec.Argv, " ")), Of: cast.OfExec,
+		Terminal: spec.TTY, Width: int(spec.Cols), Height: int(spec.Rows), Limit: host.Record.Limit, Secrets: t.control().SecretValues(),
+	})
 	if err != nil {
 		p.unrecorded(t, "a command in the task: "+err.Error())
 		return func() {}
 	}
 	x := &execRecording{rec: rec, tell: func(err error) { p.unrecorded(t, "a command in the task: "+err.Error()) }}
 	x.tap(s)
-	t.execs.add(rec)
 	return func() {
-		t.execs.remove(rec)
 		x.note(rec.Close(cast.Exit + "unknown: whoever ran it has left"))
+		t.execs.ended(rec)
 	}
-}
-
-func openExecRecording(t *task, spec runner.ExecSpec, limit int64, secrets []string) (*cast.Recorder, error) {
-	name := t.state.Run.String() + ".exec-"
-	most := execRecordings * cmp.Or(limit, cast.DefaultLimit)
-	limit, err := cast.Room(t.records, name, limit, most)
-	if err != nil {
-		return nil, err
-	}
-	if limit == 0 {
-		return nil, fmt.Errorf("the recordings of this run's commands take %d MiB already", most>>20)
-	}
-	name += time.Now().UTC().Format("20060102T150405Z-") + uuid.NewString()[:8]
-	return cast.Open(cast.Options{
-		Dir: t.records, Name: name, Title: recordingTitle(t, strings.Join(spec.Argv, " ")), Of: cast.OfExec,
-		Terminal: spec.TTY, Width: int(spec.Cols), Height: int(spec.Rows), Limit: limit, Secrets: secrets,
-	})
 }

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"io"
-	"slices"
 	"sync"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
@@ -53,31 +52,4 @@ func (t tapped) Read(b []byte) (int, error) {
 		t.to.note(t.to.rec.Output(t.stream, b[:n]))
 	}
 	return n, err
-}
-
-// recorders are those at work.
-type recorders struct {
-	mu   sync.Mutex
-	list []*cast.Recorder
-}
-
-func (r *recorders) add(x *cast.Recorder) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.list = append(r.list, x)
-}
-
-func (r *recorders) remove(x *cast.Recorder) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.list = slices.DeleteFunc(r.list, func(y *cast.Recorder) bool { return x == y })
-}
-
-// hide hides a secret in all of them from now on.
-func (r *recorders) hide(secret string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, x := range r.list {
-		x.Hide(secret)
-	}
 }

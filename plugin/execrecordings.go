@@ -1,0 +1,100 @@
+package plugin
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
+)
+
+const (
+	// execRecordings bounds what the recordings of a run's commands take
+	// together, in recordings of full size.
+	execRecordings = 4
+	// execMark stands between a run and the rest in the names of those.
+	execMark = ".exec-"
+)
+
+// recorders are the recordings of a run's commands that are being made. What one
+// may take is promised to it when it begins, so that those begun at one moment
+// do not outgrow their room together.
+type recorders struct {
+	mu   sync.Mutex // also held while one is opened: each sees what the others may take
+	list []promised
+}
+
+// promised is a recorder and what it may take, in bytes.
+type promised struct {
+	*cast.Recorder
+	name  string
+	bytes int64
+}
+
+// open begins a recording under o.Name and more that makes it unique. o.Limit
+// bounds it, 0 being the default, and a multiple of that all of the run's.
+func (r *recorders) open(o cast.Options) (*cast.Recorder, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limit := cmp.Or(o.Limit, cast.DefaultLimit)
+	most := execRecordings * limit
+	taken, err := r.taken(o.Dir, o.Name)
+	if err != nil {
+		return nil, err
+	}
+	if o.Limit = share(most-taken, limit); o.Limit == 0 {
+		return nil, fmt.Errorf("the recordings of this run's commands take %d MiB already, or may yet", most>>20)
+	}
+	o.Name += time.Now().UTC().Format("20060102T150405Z-") + uuid.NewString()[:8]
+	rec, err := cast.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	r.list = append(r.list, promised{rec, o.Name, o.Limit})
+	return rec, nil
+}
+
+// taken is what the recordings whose names begin with prefix take, those that
+// are being made as if they had all that was promised to them.
+func (r *recorders) taken(dir, prefix string) (int64, error) {
+	var open int64
+	for _, p := range r.list { // before the sum: they grow meanwhile
+		size, err := cast.Size(dir, p.name)
+		if err != nil {
+			return 0, err
+		}
+		open += p.bytes - size
+	}
+	all, err := cast.Size(dir, prefix)
+	return all + open, err
+}
+
+// share is what one more recording may take of what is left, in bytes: up to
+// limit, and no more than half where others then get something as well. 0 is
+// that too little is left.
+func share(left, limit int64) int64 {
+	if left < cast.LeastLimit {
+		return 0
+	}
+	return min(limit, max(left/2, cast.LeastLimit))
+}
+
+// ended gives back what a recording has not taken.
+func (r *recorders) ended(x *cast.Recorder) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = slices.DeleteFunc(r.list, func(p promised) bool { return p.Recorder == x })
+}
+
+// hide hides a secret in all of them from now on.
+func (r *recorders) hide(secret string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range r.list {
+		x.Hide(secret)
+	}
+}
