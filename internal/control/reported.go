@@ -63,8 +63,14 @@ func (r *run) serveReported(w http.ResponseWriter, req *http.Request, id uuid.UU
 	r.keep.Lock()
 	owner := r.owner
 	r.keep.Unlock()
+	if after, ok := r.uploads.admit(); !ok {
+		refuseTooFast(w, after)
+		return
+	}
+	defer r.uploads.leave()
+	body := &upload{from: http.MaxBytesReader(w, req.Body, maxReportedUpload), pace: r.uploads}
 	// What a refusal leaves unread would be lost with the answer.
-	defer io.CopyN(io.Discard, req.Body, maxDrain)
+	defer io.CopyN(io.Discard, body, maxDrain)
 	p, err := readPiece(req.Header.Get("Content-Type"))
 	switch {
 	case id != r.id:
@@ -78,7 +84,7 @@ func (r *run) serveReported(w http.ResponseWriter, req *http.Request, id uuid.UU
 		return
 	}
 	secrets := append(r.currentConfig().secrets(), owner.SecretValues()...)
-	got, err := r.reported.take(reportedInto{owner, id, secrets}, p, http.MaxBytesReader(w, req.Body, maxReportedUpload))
+	got, err := r.reported.take(reportedInto{owner, id, secrets}, p, body)
 	var large *http.MaxBytesError
 	switch {
 	case errors.Is(err, errGap):
@@ -89,6 +95,8 @@ func (r *run) serveReported(w http.ResponseWriter, req *http.Request, id uuid.UU
 		refuse(w, http.StatusUnprocessableEntity, err.Error())
 	case errors.Is(err, errNoRoom):
 		refuse(w, http.StatusInsufficientStorage, err.Error())
+	case body.broke != nil:
+		refuse(w, http.StatusBadRequest, "the body ended early")
 	case err != nil:
 		r.log.Error("a recording that the sandbox made is not kept", "error", err)
 		refuse(w, http.StatusInternalServerError, "not kept; try again")

@@ -43,6 +43,7 @@ type run struct {
 
 	approvals approvals
 	reported  reportedCasts
+	uploads   *uploadPace
 
 	// keep is held from a record's arrival until it is kept and heard.
 	keep    sync.Mutex
@@ -62,7 +63,7 @@ type run struct {
 func newRun(o *Options, id uuid.UUID) *run {
 	return &run{
 		id: id, opts: o, log: o.Log.With("run_id", id.String()), ready: make(chan struct{}),
-		counts: newCounter(id), copied: make([]recent, len(o.Copies)),
+		counts: newCounter(id), uploads: newUploadPace(), copied: make([]recent, len(o.Copies)),
 	}
 }
 

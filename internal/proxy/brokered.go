@@ -113,7 +113,7 @@ func (c *front) broker(ctx context.Context, req h1.Request, b brokered, path str
 	return c.brokeredAnswer(req, resp, body.Done() || req.Length == 0)
 }
 
-// brokeredAnswer hands status, type and body on, and nothing else.
+// brokeredAnswer hands on status, type, body, and when to come again.
 func (c *front) brokeredAnswer(req h1.Request, resp *http.Response, bodyDone bool) step {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil || len(b) > maxAnswer {
@@ -122,8 +122,10 @@ func (c *front) brokeredAnswer(req h1.Request, resp *http.Response, bodyDone boo
 	}
 	keep := !req.Close && bodyDone
 	fields := h1.Fields{{Name: "Content-Length", Value: strconv.Itoa(len(b))}, {Name: "Cache-Control", Value: "no-store"}}
-	if ct := resp.Header.Get("Content-Type"); ct != "" {
-		fields = append(fields, h1.Field{Name: "Content-Type", Value: ct})
+	for _, name := range []string{"Content-Type", "Retry-After"} {
+		if v := resp.Header.Get(name); v != "" {
+			fields = append(fields, h1.Field{Name: name, Value: v})
+		}
 	}
 	if !keep {
 		fields = append(fields, h1.Field{Name: "Connection", Value: "close"})

@@ -33,6 +33,7 @@ func (p *brokerPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.calls, p.body, p.heads = append(p.calls, r.Method+" "+r.URL.RequestURI()), body, append(p.heads, r.Header)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Internal", "1")
+	w.Header().Set("Retry-After", "7")
 	fmt.Fprint(w, `{"ok":true}`)
 }
 
@@ -66,7 +67,7 @@ func TestP45BrokeredRoutes(t *testing.T) {
 			r = c.answer(t, "GET")
 		}
 		body, _ := io.ReadAll(r.Body)
-		if r.StatusCode != 200 || string(body) != `{"ok":true}` || r.Header.Get("X-Internal") != "" {
+		if r.StatusCode != 200 || string(body) != `{"ok":true}` || r.Header.Get("X-Internal") != "" || r.Header.Get("Retry-After") != "7" {
 			t.Errorf("%q: %s %q %v", send, r.Status, body, r.Header)
 		}
 		p.mu.Lock()
