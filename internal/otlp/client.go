@@ -27,7 +27,7 @@ const (
 // has to be smaller, or it will never be taken.
 var (
 	errTooLarge = errors.New("the collector says that the request is too large (413)")
-	errRejected = errors.New("the collector rejects the records (400)")
+	errRejected = errors.New("the collector rejects the request (400)")
 )
 
 // laterError is a failure after which the same is sent again.

@@ -32,27 +32,24 @@ var conventional = map[string]string{
 // elsewhere are fields that stand in a log record's own.
 var elsewhere = []string{"time"}
 
-// encode makes one message of spooled lines and what is missing. Lines are a
-// control.OwnedRecord each. The message is an ExportLogsServiceRequest on the
-// wire, which LogsData is documented to be the same as.
-func encode(node string, b batch, now time.Time) (*logs.LogsData, error) {
+// encode makes one message of spooled records, or of what is missing. A record
+// that is none, which a damaged spool may hold, is left out and returned. The
+// message is an ExportLogsServiceRequest on the wire, which LogsData is
+// documented to be the same as.
+func encode(node string, b batch, now time.Time) (m *logs.LogsData, bad []entry, err error) {
 	out := &logs.ScopeLogs{Scope: &common.InstrumentationScope{Name: scope}}
-	for _, line := range b.lines {
-		r, err := logRecord(line, now)
+	for _, e := range b.entries {
+		r, err := logRecord(e.record, now)
 		if err != nil {
-			return nil, err
+			bad = append(bad, e)
+			continue
 		}
 		out.LogRecords = append(out.LogRecords, r)
 	}
-	if b.missed > 0 {
-		gap := control.Record{V: 1, Time: now.UTC(), Kind: control.KindGap, Gap: &control.RecordGap{N: uint64(b.missed)}}
-		line, err := json.Marshal(control.OwnedRecord{Record: gap})
+	for _, g := range b.gaps {
+		r, err := gapRecord(g, now)
 		if err != nil {
-			return nil, err
-		}
-		r, err := logRecord(line, now)
-		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		out.LogRecords = append(out.LogRecords, r)
 	}
@@ -61,7 +58,18 @@ func encode(node string, b batch, now time.Time) (*logs.LogsData, error) {
 			attribute("service.name", "wardyn"), attribute("host.name", node),
 		}},
 		ScopeLogs: []*logs.ScopeLogs{out},
-	}}}, nil
+	}}}, bad, nil
+}
+
+// gapRecord says how many records of a run are missing.
+func gapRecord(g gap, now time.Time) (*logs.LogRecord, error) {
+	line, err := json.Marshal(control.OwnedRecord{Record: control.Record{
+		V: 1, RunID: g.run, Time: now.UTC(), Kind: control.KindGap, Gap: &control.RecordGap{N: g.n},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return logRecord(line, now)
 }
 
 // logRecord is a line as a log record: every field of it is an attribute, under

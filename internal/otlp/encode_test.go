@@ -25,9 +25,10 @@ func TestEveryFieldIsAnAttribute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := encode("node-1", batch{lines: [][]byte{line}, missed: 7}, at.Add(time.Second))
-	if err != nil {
-		t.Fatal(err)
+	spooled := []entry{{record: line}, {record: line[1:]}}
+	m, bad, err := encode("node-1", batch{entries: spooled, gaps: []gap{{r.RunID, 7}}}, at.Add(time.Second))
+	if err != nil || len(bad) != 1 || &bad[0].record[0] != &line[1] {
+		t.Fatalf("%v; left out: %v", err, bad)
 	}
 	var b strings.Builder
 	for _, l := range m.GetResourceLogs()[0].GetScopeLogs()[0].GetLogRecords() {

@@ -15,13 +15,9 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 )
 
-const (
-	// maxBatch is how many records one request carries at most.
-	maxBatch = 512
-	// lastWords bounds the sending when the driver ends; the rest waits in the
-	// spool for the next one.
-	lastWords = 3 * time.Second
-)
+// lastWords bounds the sending when the driver ends; the rest waits in the spool
+// for the next one.
+const lastWords = 3 * time.Second
 
 // Options make an Exporter. Dir, Limit, URL and Log are required.
 type Options struct {
@@ -108,7 +104,7 @@ func (e *Exporter) Take(r control.OwnedRecord) error {
 	if e.spool == nil {
 		return errors.New("otlp: the export is not running")
 	}
-	if err := e.spool.put(b); err != nil {
+	if err := e.spool.put(owner{r.Namespace, r.RunID}, b); err != nil {
 		return fmt.Errorf("otlp: %w", err)
 	}
 	select {
@@ -136,7 +132,7 @@ func (e *Exporter) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
-	s := sender{e: e, s: e.spool, most: maxBatch}
+	s := e.sender(e.spool)
 	for more, err := true, error(nil); more && err == nil; {
 		more, err = s.step(ctx)
 	}
@@ -151,7 +147,7 @@ func (e *Exporter) Close() error {
 
 // run sends until ctx ends. After a failure it waits, twice as long each time.
 func (e *Exporter) run(ctx context.Context, sp *spool) {
-	s := sender{e: e, s: sp, most: maxBatch}
+	s := e.sender(sp)
 	wait := time.Duration(0)
 	for ctx.Err() == nil {
 		more, err := s.step(ctx)
@@ -188,51 +184,4 @@ func (e *Exporter) pauseAfter(err error, last time.Duration) time.Duration {
 		wait = max(wait, later.after)
 	}
 	return min(wait, e.o.MaxWait)
-}
-
-// sender delivers the spool's records, one batch after another.
-type sender struct {
-	e    *Exporter
-	s    *spool
-	most int // records in the next batch; fewer once one was too large
-}
-
-// step delivers one batch. more says that there may be another one.
-func (s *sender) step(ctx context.Context) (more bool, err error) {
-	b, err := s.s.next(s.most)
-	if err != nil || b.empty() {
-		return false, err
-	}
-	m, err := encode(s.e.o.Node, b, time.Now())
-	if err != nil {
-		return true, s.giveUp(b, err)
-	}
-	refused, why, err := s.e.client.post(ctx, m)
-	switch {
-	case errors.Is(err, errTooLarge) && len(b.lines) > 1:
-		s.most = len(b.lines) / 2
-		return true, nil
-	case errors.Is(err, errTooLarge), errors.Is(err, errRejected):
-		return true, s.giveUp(b, err)
-	case err != nil:
-		return false, err
-	}
-	if refused > 0 {
-		s.e.o.Log.Error("the collector refuses some decision records; they are in the files of this node only", "records", refused, "why", readable(why))
-	}
-	s.most = maxBatch
-	return true, s.s.done(b)
-}
-
-// giveUp passes over records that will never be taken: they are counted, and
-// the collector is told how many are missing.
-func (s *sender) giveUp(b batch, why error) error {
-	s.e.o.Log.Error("decision records cannot be delivered; they are in the files of this node only", "records", len(b.lines), "error", why)
-	if len(b.lines) == 0 { // the count itself is not taken
-		return &laterError{err: why}
-	}
-	if err := s.s.done(b); err != nil {
-		return err
-	}
-	return s.s.miss(len(b.lines))
 }

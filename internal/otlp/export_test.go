@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
 	logs "go.opentelemetry.io/proto/otlp/logs/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -32,12 +33,13 @@ type collector struct {
 	most   int // records it takes in one request; 0 is any number
 	answer string
 	asked  int
+	poison string         // a flow; a request that has it is answered 400
 	flows  map[string]int // how often a record came
-	gaps   uint64
+	gaps   map[string]int // what is missing, by run
 }
 
 func newCollector(t *testing.T) *collector {
-	c := &collector{t: t, flows: map[string]int{}}
+	c := &collector{t: t, flows: map[string]int{}, gaps: map[string]int{}}
 	c.Server = httptest.NewServer(c)
 	t.Cleanup(c.Close)
 	return c
@@ -61,6 +63,9 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", c.URL+"/elsewhere")
 		w.WriteHeader(c.status)
 		return
+	case c.poison != "" && strings.Contains(string(body), c.poison):
+		w.WriteHeader(http.StatusBadRequest)
+		return
 	case c.most != 0 && len(records) > c.most:
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 		return
@@ -72,13 +77,15 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *collector) take(l *logs.LogRecord) {
+	values := map[string]*common.AnyValue{}
 	for _, a := range l.GetAttributes() {
-		switch a.GetKey() {
-		case "wardyn.flow_id":
-			c.flows[a.GetValue().GetStringValue()]++
-		case "wardyn.gap":
-			c.gaps += uint64(a.GetValue().GetKvlistValue().GetValues()[0].GetValue().GetIntValue())
-		}
+		values[a.GetKey()] = a.GetValue()
+	}
+	if flow := values["wardyn.flow_id"]; flow != nil {
+		c.flows[flow.GetStringValue()]++
+	}
+	if gap := values["wardyn.gap"]; gap != nil {
+		c.gaps[values["wardyn.run_id"].GetStringValue()] += int(gap.GetKvlistValue().GetValues()[0].GetValue().GetIntValue())
 	}
 }
 
@@ -93,7 +100,10 @@ func (c *collector) set(f func()) {
 func (c *collector) arrived() (records, gaps int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.flows), int(c.gaps)
+	for _, n := range c.gaps {
+		gaps += n
+	}
+	return len(c.flows), gaps
 }
 
 func (c *collector) requests() int {
@@ -105,8 +115,14 @@ func (c *collector) requests() int {
 // export begins to send to the collector out of a spool of at most limit bytes.
 func (c *collector) export(t *testing.T, dir string, limit int64, log io.Writer) *Exporter {
 	t.Helper()
+	return c.exportWaiting(t, dir, limit, log, time.Millisecond, 10*time.Millisecond)
+}
+
+// exportWaiting is export with the pauses after failures.
+func (c *collector) exportWaiting(t *testing.T, dir string, limit int64, log io.Writer, wait, longest time.Duration) *Exporter {
+	t.Helper()
 	e := New(Options{
-		Dir: dir, Limit: limit, URL: c.URL + "/v1/logs", Node: "node-1", Wait: time.Millisecond, MaxWait: 10 * time.Millisecond,
+		Dir: dir, Limit: limit, URL: c.URL + "/v1/logs", Node: "node-1", Wait: wait, MaxWait: longest,
 		Headers: func() (http.Header, error) { return http.Header{"X-Key": {"the-key"}}, nil },
 		Log:     slog.New(slog.NewTextHandler(log, nil)),
 	})
@@ -124,10 +140,16 @@ func (c *collector) export(t *testing.T, dir string, limit int64, log io.Writer)
 func take(t *testing.T, e *Exporter, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		r := control.Record{V: 1, RunID: uuid.New(), FlowID: fmt.Sprint("flow-", i), Time: time.Now(), Kind: "decision", Decision: egress.Allow, Host: "api.example", Port: 443}
-		if err := e.Take(control.OwnedRecord{Owner: control.Owner{Job: "j"}, Record: r}); err != nil {
-			t.Fatal(err)
-		}
+		takeOf(t, e, "", uuid.New(), fmt.Sprint("flow-", i))
+	}
+}
+
+// takeOf has a record of somebody's exported.
+func takeOf(t *testing.T, e *Exporter, namespace string, run uuid.UUID, flow string) {
+	t.Helper()
+	r := control.Record{V: 1, RunID: run, FlowID: flow, Time: time.Now(), Kind: "decision", Decision: egress.Allow, Host: "api.example", Port: 443}
+	if err := e.Take(control.OwnedRecord{Owner: control.Owner{Namespace: namespace, Job: "j"}, Record: r}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -182,7 +204,6 @@ func TestE121NothingIsLostSilently(t *testing.T) {
 	}
 }
 
-// What a collector says of a request decides whether the same comes again.
 // E121: a driver that ends beside its successor has the spool to itself, and
 // what the successor is given comes after.
 func TestE121OneProcessHasTheSpool(t *testing.T) {
@@ -212,6 +233,7 @@ func (e *Exporter) running() bool {
 	return e.spool != nil
 }
 
+// What a collector says of a request decides whether the same comes again.
 func TestE121AnswersOfACollector(t *testing.T) {
 	t.Run("too large", func(t *testing.T) {
 		c := newCollector(t)

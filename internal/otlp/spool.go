@@ -15,34 +15,34 @@ import (
 )
 
 // Files of a spool. Records are appended to the tail; the head is read, and
-// when all of it was delivered the tail takes its place. Of the fourth file the
-// size counts: one byte for each record that the collector will not get, so that
-// counting one more is a write of one byte.
+// when all of it was delivered the tail takes its place.
 const (
-	headName   = "head.jsonl"
-	tailName   = "tail.jsonl"
-	offsetName = "offset"
-	missedName = "missed"
+	headName    = "head.jsonl"
+	tailName    = "tail.jsonl"
+	offsetName  = "offset"
+	missingName = "missing"
 )
 
-// spool is a queue of lines on disk, bounded in bytes. It is safe for one
-// reader beside any number of writers.
+// spool is a queue of lines on disk, bounded in bytes, of which nobody gets all.
+// It is safe for one reader beside any number of writers.
 type spool struct {
 	dir   string
 	limit int64
 	lock  *os.File // held as long as the spool is open
 
-	mu           sync.Mutex
-	tail, missed *os.File
+	mu      sync.Mutex
+	tail    *os.File
+	missing *missing
 	// offset is how much of the head was delivered.
 	offset int64
-	size   struct{ head, tail, missed int64 }
+	size   struct{ head, tail int64 }
+	shares shares
 }
 
 // readSpool opens the spool of a folder that this process has to itself. Half a
 // line at the end of a file, which a process that died left, is cut.
 func readSpool(dir string, limit int64) (*spool, error) {
-	s := &spool{dir: dir, limit: limit}
+	s := &spool{dir: dir, limit: limit, shares: newShares()}
 	b, err := os.ReadFile(s.path(offsetName))
 	if err == nil {
 		s.offset, err = strconv.ParseInt(string(b), 10, 64)
@@ -59,16 +59,14 @@ func readSpool(dir string, limit int64) (*spool, error) {
 	if s.size.tail, err = wholeLines(s.path(tailName)); err != nil {
 		return nil, err
 	}
-	if s.missed, err = s.open(missedName); err != nil {
+	if err := errors.Join(s.shares.addFile(s.path(headName), s.offset), s.shares.addFile(s.path(tailName), 0)); err != nil {
 		return nil, err
 	}
-	fi, err := s.missed.Stat()
-	if err == nil {
-		s.size.missed = fi.Size()
-		s.tail, err = s.open(tailName)
+	if s.missing, err = openMissing(s.path(missingName)); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		s.missed.Close()
+	if s.tail, err = s.open(tailName); err != nil {
+		s.missing.close()
 		return nil, err
 	}
 	return s, nil
@@ -107,33 +105,34 @@ func wholeLines(path string) (int64, error) {
 	return end, f.Truncate(end)
 }
 
-// put appends a line, or counts it as missed when there is no room for it.
-func (s *spool) put(line []byte) error {
+// put appends a record, or counts it as missing when there is no room for it.
+func (s *spool) put(o owner, record []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := int64(len(line)) + 1
+	line := append(o.line(record), '\n')
+	n := int64(len(line))
 	// One longer than a batch would never leave, and nothing behind it.
-	if n > maxBatchBytes || s.size.head-s.offset+s.size.tail+n > s.limit {
-		return s.missLocked(1)
+	if n > maxBatchBytes || !s.shares.room(o, n, s.limit) {
+		return s.missing.add(o.run, 1)
 	}
-	if _, err := s.tail.Write(append(line, '\n')); err != nil {
+	if _, err := s.tail.Write(line); err != nil {
 		return errors.Join(err, s.tail.Truncate(s.size.tail))
 	}
 	s.size.tail += n
+	s.shares.add(o, n)
 	return nil
 }
 
-// miss counts lines that nobody will take.
-func (s *spool) miss(n int) error {
+// miss counts records that nobody will take.
+func (s *spool) miss(entries []entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.missLocked(n)
-}
-
-func (s *spool) missLocked(n int) error {
-	written, err := s.missed.Write(make([]byte, n))
-	s.size.missed += int64(written)
-	return err
+	for _, e := range entries {
+		if err := s.missing.add(e.run, 1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *spool) save(offset int64) error {
@@ -144,19 +143,26 @@ func (s *spool) save(offset int64) error {
 	return nil
 }
 
-// batch is what is to be delivered next.
-type batch struct {
-	lines  [][]byte
-	end    int64 // the offset behind them
-	missed int64 // how many are missing, to tell beside them
+// entry is one record.
+type entry struct {
+	owner
+	record []byte // a control.OwnedRecord in JSON
+	size   int64  // of its line in the file
 }
 
-func (b batch) empty() bool { return len(b.lines) == 0 && b.missed == 0 }
+// batch is what is to be delivered next.
+type batch struct {
+	entries []entry
+	end     int64 // the offset behind them
+	gaps    []gap // told when there is no entry
+}
+
+func (b batch) empty() bool { return len(b.entries) == 0 && len(b.gaps) == 0 }
 
 // maxBatchBytes bounds a batch; it holds any single line.
 const maxBatchBytes = 1 << 20
 
-// next returns up to most of the oldest lines. They stay until done. That lines
+// next returns up to most of the oldest records. They stay until done. That some
 // are missing is told once all that came before was delivered.
 func (s *spool) next(most int) (batch, error) {
 	s.mu.Lock()
@@ -167,7 +173,7 @@ func (s *spool) next(most int) (batch, error) {
 		}
 	}
 	if s.offset == s.size.head {
-		return batch{end: s.offset, missed: s.size.missed}, nil
+		return batch{end: s.offset, gaps: s.missing.gaps()}, nil
 	}
 	f, err := os.Open(s.path(headName))
 	if err != nil {
@@ -179,12 +185,14 @@ func (s *spool) next(most int) (batch, error) {
 		return batch{}, fmt.Errorf("%s: %w", headName, err)
 	}
 	out := batch{end: s.offset}
-	for len(out.lines) < most {
+	for len(out.entries) < most {
 		line, rest, whole := bytes.Cut(b, []byte("\n"))
 		if !whole {
 			break
 		}
-		out.lines, out.end, b = append(out.lines, line), out.end+int64(len(line))+1, rest
+		e := entry{size: int64(len(line)) + 1}
+		e.owner, e.record = cutOwner(line)
+		out.entries, out.end, b = append(out.entries, e), out.end+e.size, rest
 	}
 	return out, nil
 }
@@ -213,13 +221,15 @@ func (s *spool) turn() error {
 func (s *spool) done(b batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.save(b.end); err != nil || b.missed == 0 {
+	if len(b.entries) == 0 {
+		return s.missing.told(b.gaps)
+	}
+	if err := s.save(b.end); err != nil {
 		return err
 	}
-	if err := s.missed.Truncate(s.size.missed - b.missed); err != nil {
-		return err
+	for _, e := range b.entries {
+		s.shares.add(e.owner, -e.size)
 	}
-	s.size.missed -= b.missed
 	return nil
 }
 
@@ -227,11 +237,11 @@ func (s *spool) done(b batch) error {
 func (s *spool) waiting() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.size.head - s.offset + s.size.tail
+	return s.shares.total
 }
 
 func (s *spool) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(s.tail.Close(), s.missed.Close(), s.lock.Close())
+	return errors.Join(s.tail.Close(), s.missing.close(), s.lock.Close())
 }

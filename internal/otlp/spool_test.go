@@ -12,22 +12,24 @@ func TestE121LineLongerThanABatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
-	for _, line := range [][]byte{bytes.Repeat([]byte("x"), maxBatchBytes), bytes.Repeat([]byte("y"), maxBatchBytes-1), []byte("z")} {
-		if err := s.put(line); err != nil {
+	for _, line := range [][]byte{bytes.Repeat([]byte("x"), maxBatchBytes), bytes.Repeat([]byte("y"), maxBatchBytes-1-len(owner{}.line(nil))), []byte("z")} {
+		if err := s.put(owner{}, line); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var got []byte
-	missed := int64(0)
+	missed := uint64(0)
 	for range 3 {
 		b, err := s.next(maxBatch)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range b.lines {
-			got = append(got, line[0])
+		for _, e := range b.entries {
+			got = append(got, e.record[0])
 		}
-		missed += b.missed
+		for _, g := range b.gaps {
+			missed += g.n
+		}
 		if err := s.done(b); err != nil {
 			t.Fatal(err)
 		}

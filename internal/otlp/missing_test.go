@@ -1,0 +1,49 @@
+package otlp
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// E121: what is missing is counted by run, by no run where there are too many,
+// and survives a restart; what the collector was told counts no more.
+func TestE121MissingByRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), missingName)
+	open := func() *missing {
+		m, err := openMissing(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.close() })
+		return m
+	}
+	m := open()
+	add := func(run uuid.UUID, n uint64) {
+		if err := m.add(run, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, late := uuid.New(), uuid.New()
+	add(a, 2)
+	add(a, 3)
+	for range maxSlots - 2 {
+		add(uuid.New(), 1)
+	}
+	add(late, 7)
+	m = open()
+	gaps := m.gaps()
+	if len(gaps) != maxSlots || gaps[0] != (gap{n: 7}) || gaps[1] != (gap{a, 5}) {
+		t.Errorf("%d gaps, first %v", len(gaps), gaps[:2])
+	}
+	add(a, 1)
+	if err := m.told(gaps); err != nil {
+		t.Fatal(err)
+	}
+	add(late, 4) // in the place of one that was told
+	m = open()
+	if got := m.gaps(); len(got) != 2 || got[0] != (gap{a, 1}) || got[1] != (gap{late, 4}) {
+		t.Errorf("afterwards: %v", got)
+	}
+}
