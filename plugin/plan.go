@@ -49,9 +49,9 @@ func factsNow(ctx context.Context, b *Backend, tc *driverpb.TaskConfig, found fi
 		CheckHost: func(path string) error {
 			return runner.ValidateMountSourceBeside(path, append(b.denied(ctx), nomadFolders(tc.GetAllocDir())...))
 		},
-		Secrets: holdsFiles(dirs.Secrets()),
-		Why:     map[types.ConfinementClass]string{},
-		Read:    func(s taskpath.Source) ([]byte, error) { return dirs.Read(s, driver.MaxSetupBytes) },
+		Secrets: holdsFiles(dirs.Secrets()), MeshProxy: isMeshProxy(dirs),
+		Why:  map[types.ConfinementClass]string{},
+		Read: func(s taskpath.Source) ([]byte, error) { return dirs.Read(s, driver.MaxSetupBytes) },
 	}
 	for _, cf := range found.Classes {
 		if class := types.ConfinementClass(cf.Class); cf.Works {

@@ -39,6 +39,8 @@ type facts struct {
 	Read func(taskpath.Source) ([]byte, error)
 	// Secrets: something was rendered into the task's secrets folder.
 	Secrets bool
+	// MeshProxy: the task is a proxy of Consul's service mesh.
+	MeshProxy bool
 }
 
 // plan is one task, ready to be handed down.
@@ -95,6 +97,9 @@ func judgeTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (ju
 		a.Setup.load(fx.Read, f)
 	}
 	g := readGiven(t, a, h, f)
+	if fx.MeshProxy {
+		f.list = append(f.list, MeshProxyFault())
+	}
 	class := chooseClass(a.Class, h, fx, f)
 	checkPowers(a, g, class, f)
 	return judged{ask: a, given: g, class: class}, f

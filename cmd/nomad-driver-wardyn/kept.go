@@ -88,6 +88,20 @@ func (k kept) Remove(ctx context.Context, kind cli.KeptKind, id string) error {
 	return k.runner.RemoveVolume(ctx, id)
 }
 
+// removable says in a line each what removeKept would remove.
+func (k kept) removable(ctx context.Context) ([]string, error) {
+	var out []string
+	var errs []error
+	for _, kind := range []cli.KeptKind{cli.KeptVolumes, cli.KeptImages} {
+		items, err := k.List(ctx, kind)
+		errs = append(errs, err)
+		for _, it := range items {
+			out = append(out, fmt.Sprintf("remove %s (%s %s/%s)", it.ID, it.Kind, it.Namespace, it.Name))
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
 // removeKept removes everything that outlives tasks.
 func (p *parts) removeKept(ctx context.Context) error {
 	vols, err := p.runner.ListVolumes(ctx)

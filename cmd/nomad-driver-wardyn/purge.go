@@ -44,8 +44,9 @@ func toPurge(config map[string]any) (plugin.HostConfig, error) {
 	return h, nil
 }
 
-// purgeable lists what purge would remove of runs, and what it would not.
-func purgeable(ctx context.Context, config map[string]any) ([]string, error) {
+// purgeable lists what purge would remove of runs and, with kept, of what
+// outlives them, and what it would not.
+func purgeable(ctx context.Context, config map[string]any, withKept bool) ([]string, error) {
 	h, err := toPurge(config)
 	if err != nil {
 		return nil, err
@@ -63,7 +64,11 @@ func purgeable(ctx context.Context, config map[string]any) ([]string, error) {
 	for _, s := range found.Strangers {
 		out = append(out, "leave "+s+": it carries this installation's label and is not its own")
 	}
-	return out, err
+	if !withKept || errors.Is(err, runner.ErrUnavailable) { // every further question would say the same
+		return out, err
+	}
+	lines, keptErr := kept{p}.removable(ctx)
+	return append(out, lines...), errors.Join(err, keptErr)
 }
 
 func purgeInstallation(ctx context.Context, h plugin.HostConfig, kept bool) error {

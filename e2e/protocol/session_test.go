@@ -120,6 +120,20 @@ func (r *rig) kept(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
+// goesOnlyWithKept: purge lists something among what it would remove exactly
+// when it is asked to take along what outlives tasks.
+func (r *rig) goesOnlyWithKept(t *testing.T, what string) {
+	t.Helper()
+	all, err := r.kept(t, "purge", "-dry-run", "-kept")
+	if err != nil || !strings.Contains(all, what) {
+		t.Errorf("purge -dry-run -kept lacks %q: %v\n%s", what, err, all)
+	}
+	runs, err := r.kept(t, "purge", "-dry-run")
+	if err != nil || strings.Contains(runs, what) {
+		t.Errorf("purge -dry-run has %q: %v\n%s", what, err, runs)
+	}
+}
+
 func (r *rig) keptVolumes(t *testing.T, class string) {
 	name := "ws-" + strings.ToLower(class)
 	kept := with(map[string]any{
@@ -172,6 +186,8 @@ func (r *rig) keptByHand(t *testing.T, name string) {
 	if found != 2 {
 		t.Errorf("list: %s", out)
 	}
+	r.goesOnlyWithKept(t, "(workspace default/"+name+")")
+	r.goesOnlyWithKept(t, "(home default/"+name+")")
 	out, err = r.kept(t, "workspaces", "export", "workspace:default/"+name)
 	if err != nil {
 		t.Fatal(err)

@@ -70,6 +70,7 @@ func (r *rig) setupOnce(t *testing.T) {
 	if out, _ := r.kept(t, "images"); strings.Count(out, "rainier-env:default-") != 1 {
 		t.Errorf("images: %s", out)
 	}
+	r.goesOnlyWithKept(t, "(setup default/")
 }
 
 func (r *rig) setupSecrets(t *testing.T) {

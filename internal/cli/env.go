@@ -55,7 +55,7 @@ type Env struct {
 	OpenKept func(config map[string]any) (Kept, error)
 	// Purgeable lists what Purge would remove, a line each, and what it would
 	// leave although it carries the installation's label.
-	Purgeable func(ctx context.Context, config map[string]any) ([]string, error)
+	Purgeable func(ctx context.Context, config map[string]any, kept bool) ([]string, error)
 	// Node asks the engine that these options name about itself and its host.
 	// Nothing is made.
 	Node func(ctx context.Context, h plugin.HostConfig) (*Node, error)

@@ -38,6 +38,12 @@ func (j judge) mesh(g jobfile.Group, out *fileVerdict) {
 		}
 	}
 	for _, s := range g.Services {
+		if s.Connect != nil && s.Connect.ProxyDriver == plugin.Name {
+			at := s.Connect.ProxyPos
+			out.Faults = append(out.Faults, problem{File: at.File, Line: at.Line, Fault: plugin.MeshProxyFault()})
+		}
+	}
+	for _, s := range g.Services {
 		c := s.Connect
 		if c == nil || !ours {
 			continue

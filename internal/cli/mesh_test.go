@@ -39,6 +39,9 @@ const meshJob = `job "j" {
       port = 9000
       connect {
         sidecar_service {}
+        sidecar_task {
+          driver = "docker"
+        }
       }
     }
     service {
@@ -60,6 +63,18 @@ const meshJob = `job "j" {
       name = "x"
       connect {
         native = true
+      }
+    }
+    service {
+      name = "y"
+      connect {
+        sidecar_service {}
+        sidecar_task {
+          driver = "wardyn"
+          confg {
+            image = "a"
+          }
+        }
       }
     }
     task "t" {
@@ -86,7 +101,9 @@ func TestValidateKnowsTheMesh(t *testing.T) {
 		`note: job:11: service "api": sidecar_service: the proxy is a task of Nomad's own; what it lets in reaches task "t" through port "api"`,
 		`note: job:11: service "api": transparent_proxy catches nothing`,
 		`note: job:30: service "admin": sidecar_service: the proxy finds nobody on port "9000"`,
-		`note: job:35: service "own": connect: native: `,
+		`note: job:38: service "own": connect: native: `,
+		`job:62: sidecar_task.driver = "wardyn": a proxy of the service mesh serves in the group's network`,
+		`job:63: group "others": service: connect: sidecar_task: there is no "confg" here; did you mean "config"?`,
 	} {
 		if !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, want) }) {
 			t.Errorf("%q is not in\n%s", want, strings.Join(got, "\n"))

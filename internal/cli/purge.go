@@ -15,8 +15,8 @@ var purgeCommand = &command{
 		"the agent has let go of it. Objects of other installations and of others on the\n" +
 		"same engine are not touched. The data dir itself stays, and so does what outlives\n" +
 		"tasks: volumes, snapshots and the images of setups go only with -kept. With -dry-run\n" +
-		"it lists the runs it would remove, and what has the installation's label without\n" +
-		"being its own; the commands workspaces and images list what -kept takes.",
+		"it lists the runs it would remove, with -kept those things as well, and what has\n" +
+		"the installation's label without being its own.",
 	flags: func(fs *flag.FlagSet) { (&purgeOptions{}).bind(fs) },
 	run: func(ctx context.Context, e Env, c *command, args []string) int {
 		var o purgeOptions
@@ -36,7 +36,7 @@ var purgeCommand = &command{
 			return e.report(err)
 		}
 		if o.dryRun {
-			found, err := e.Purgeable(ctx, config)
+			found, err := e.Purgeable(ctx, config, o.kept)
 			for _, line := range found {
 				fmt.Fprintln(e.Stdout, line)
 			}
@@ -57,5 +57,5 @@ func (o *purgeOptions) bind(fs *flag.FlagSet) {
 	installationFlag(fs, &o.config)
 	fs.BoolVar(&o.kept, "kept", false, "remove volumes, snapshots and the images of setups as well")
 	fs.BoolVar(&o.yes, "yes", false, "do it")
-	fs.BoolVar(&o.dryRun, "dry-run", false, "list the runs that would be removed, and remove nothing")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "list what would be removed, and remove nothing")
 }

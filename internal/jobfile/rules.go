@@ -114,7 +114,18 @@ var serviceRules = table{
 
 var connectRules = table{
 	attrs:  map[string]rule{"native": {}},
-	blocks: map[string]rule{"sidecar_service": {}, "sidecar_task": {verdict: skip}, "gateway": {verdict: skip}},
+	blocks: map[string]rule{"sidecar_service": {}, "sidecar_task": {}, "gateway": {verdict: skip}},
+}
+
+var sidecarTaskRules = table{
+	attrs: map[string]rule{
+		"driver": {}, "name": {verdict: skip}, "user": {verdict: skip}, "env": {verdict: skip}, "meta": {verdict: skip},
+		"kill_signal": {verdict: skip}, "kill_timeout": {verdict: skip}, "shutdown_delay": {verdict: skip},
+	},
+	blocks: map[string]rule{
+		"config": {verdict: skip}, "env": {verdict: skip}, "identity": {verdict: skip}, "logs": {verdict: skip}, "meta": {verdict: skip},
+		"resources": {verdict: skip}, "volume_mount": {verdict: skip},
+	},
 }
 
 var sidecarRules = table{

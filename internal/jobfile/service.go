@@ -19,6 +19,10 @@ type Connect struct {
 	Transparent bool // what leaves the group's network goes through that proxy
 	Upstreams   []Upstream
 	Pos         Pos
+	// ProxyDriver is the driver that a sidecar_task block gives the proxy, and
+	// ProxyPos where; "" leaves it to Nomad.
+	ProxyDriver string
+	ProxyPos    Pos
 }
 
 // Upstream is another service, brought to the group's loopback by the proxy.
@@ -54,6 +58,12 @@ func (p *parser) connect(s section) *Connect {
 	cs := p.open(s.where+": connect", b.Body, connectRules)
 	c := &Connect{Pos: posOf(b.DefRange())}
 	cs.read("native", &c.Native)
+	if tb := cs.single("sidecar_task"); tb != nil {
+		ts := p.open(cs.where+": sidecar_task", tb.Body, sidecarTaskRules)
+		if ts.read("driver", &c.ProxyDriver) {
+			c.ProxyPos = posOf(ts.attrs["driver"].NameRange)
+		}
+	}
 	sidecar := cs.single("sidecar_service")
 	if sidecar == nil {
 		return c
