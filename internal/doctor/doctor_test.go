@@ -74,6 +74,7 @@ func TestFindings(t *testing.T) {
 		"runc unknown":            {runc(""), "cve-2025-31133", "", ""},
 		"old":                     {func(f *Facts) { f.Engine.Version = "19.03.15" }, "engine-old", Warning, "19.03.15"},
 		"not old":                 {func(f *Facts) { f.Engine.Version = "20.10.0" }, "engine-old", "", ""},
+		"other storage":           {func(f *Facts) { f.Engine.StorageDriver = "overlayfs" }, "image-links", Warning, "overlayfs"},
 		"userns":                  {func(f *Facts) { f.Engine.UserNamespaces = true }, "userns", Error, "userns-remap"},
 		"no cgroups":              {func(f *Facts) { f.Engine.CgroupDriver = "none" }, "cgroup-none", Error, "no limit"},
 		"cgroupfs beside systemd": {func(f *Facts) { f.Engine.CgroupDriver = "cgroupfs" }, "cgroup-driver", Warning, "systemd"},

@@ -21,6 +21,10 @@ func (x *examination) engine() {
 	if older(e.Version, 20, 10) {
 		x.add(Warning, "engine-old", "engine", fmt.Sprintf("Docker %s is older than what this driver is tested with", e.Version), "update to 20.10.24 or later")
 	}
+	if e.StorageDriver != "overlay2" {
+		x.add(Warning, "image-links", "engine", fmt.Sprintf("the engine keeps images by %s, where links of an image cannot be looked at: an image and a job that work together can put their own program in place of the sandbox's first", known(e.StorageDriver)),
+			`set "storage-driver": "overlay2" in the engine's daemon.json, with "features": {"containerd-snapshotter": false} from Docker 29 on; images have to be fetched again`)
+	}
 	if e.UserNamespaces {
 		x.add(Error, "userns", "engine", "the engine maps users to others (userns-remap or rootless), which this driver does not support", "remove userns-remap from the engine's daemon.json, or use an engine that runs as root")
 	}

@@ -63,7 +63,8 @@ func (r *Runner) Exec(ctx context.Context, ref string, argv []string) (string, e
 }
 
 // startMain starts the container, after its sink has taken the output over:
-// nothing that is printed is missed that way.
+// nothing that is printed is missed that way. Links are looked at as late as
+// can be: others may write to what it has mounted.
 func (r *Runner) startMain(ctx context.Context, ref string, tty bool) error {
 	if sink := r.use.sinks.get(ref); sink != nil {
 		out, err := r.attachStream(ctx, ref, tty)
@@ -74,6 +75,13 @@ func (r *Runner) startMain(ctx context.Context, ref string, tty bool) error {
 			out.Conn.Close()
 			return fmt.Errorf("hand over the output of %s: %w", ref, err)
 		}
+	}
+	c, err := r.inspectContainer(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if err := checkContainerLinks(c); err != nil {
+		return fmt.Errorf("start %s: %w", ref, err)
 	}
 	// Without a sink nothing is attached: the engine's own log takes the
 	// output, and a process that prints is never held up.

@@ -3,50 +3,48 @@ package docker
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/docker/docker/api/types/container"
+
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
-// maxLinks is how many links one path may lead over, as in the kernel.
-const maxLinks = 40
-
 // A runtime follows links as it mounts: those of the image, and those in what
-// it has mounted before. checkLinks refuses what would thereby come to lie
-// where only the driver mounts, or the driver's own folder elsewhere. It looks
-// at the image's layers and at the sources of binds on this host. What it
-// cannot see, such as a volume's files, is taken to have no links.
+// it has mounted before. checkLinks refuses, before anything is made, what
+// would thereby come to lie where only the driver mounts, or the driver's own
+// folder elsewhere. It looks at the image's layers and at the sources of binds;
+// the rest is seen by checkContainerLinks, once there is a container.
 func checkLinks(spec runner.SandboxSpec, img imageFacts) error {
-	s := sight{layers: img.Layers}
 	var errs []error
+	s := sight{layers: img.Layers}
 	if at, err := s.resolve(ownTarget); err != nil || at != ownTarget {
 		errs = append(errs, fmt.Errorf("image %s has a link to %q at %s, where the driver's own files are mounted; build it without: %w",
 			spec.Image, at, ownTarget, cmp.Or(err, runner.ErrDenied)))
 	}
-	for _, m := range mountsInOrder(spec, img) {
-		at, err := s.resolve(m.target)
-		if err == nil && at != m.target {
-			err = checkTarget(at)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("mount at %q: links lead it to %q: %w", m.target, at, err))
-			continue
-		}
-		s.mounted = append(s.mounted, seen{at, m.source})
-	}
-	return invalid(errs)
+	return invalid(append(errs, s.mountAll(mountsOf(spec, img))...))
 }
 
-// seen is something mounted, with the folder of this host that is there, "" for
-// one that is not known.
-type seen struct{ target, source string }
+// checkContainerLinks is checkLinks for a container that is about to be
+// started, for the first time or again. It also sees the files of volumes, what
+// the engine put into new ones, and what an earlier life of the sandbox left in
+// its own files.
+func checkContainerLinks(c container.InspectResponse) error {
+	s := sight{}
+	if c.ContainerJSONBase != nil {
+		s.layers = layersOf(c.GraphDriver.Name, c.GraphDriver.Data)
+	}
+	var errs []error
+	if at, err := s.resolve(ownTarget); err != nil || at != ownTarget {
+		errs = append(errs, fmt.Errorf("%s in the sandbox has become a link to %q: %w", ownTarget, at, cmp.Or(err, runner.ErrDenied)))
+	}
+	return invalid(append(errs, s.mountAll(containerMounts(c))...))
+}
 
-// mountsInOrder lists what will be mounted beside the driver's own, in the
-// engine's order: by the number of names in the target.
-func mountsInOrder(spec runner.SandboxSpec, img imageFacts) (out []seen) {
+// mountsOf lists what will be mounted beside the driver's own.
+func mountsOf(spec runner.SandboxSpec, img imageFacts) (out []seen) {
 	for _, m := range spec.Mounts {
 		out = append(out, seen{m.Target, m.Source})
 	}
@@ -63,85 +61,24 @@ func mountsInOrder(spec runner.SandboxSpec, img imageFacts) (out []seen) {
 	for _, v := range img.Volumes {
 		out = append(out, seen{path.Clean(v), ""})
 	}
-	slices.SortStableFunc(out, func(a, b seen) int { return strings.Count(a.target, "/") - strings.Count(b.target, "/") })
 	return out
 }
 
-// sight is a sandbox's file system as far as it can be foreseen.
-type sight struct {
-	layers  []string // of the image, topmost first
-	mounted []seen   // latest last
-}
-
-// resolve follows the links in an absolute, clean path, the last name included.
-func (s sight) resolve(p string) (string, error) {
-	at, todo := "/", strings.Split(strings.TrimPrefix(p, "/"), "/")
-	for links := 0; len(todo) > 0; {
-		name := todo[0]
-		todo = todo[1:]
-		switch name {
-		case "", ".":
-			continue
-		case "..":
-			at = path.Dir(at)
-			continue
-		}
-		next := path.Join(at, name)
-		to, isLink := s.link(next)
-		if !isLink {
-			at = next
-			continue
-		}
-		if links++; links > maxLinks {
-			return at, fmt.Errorf("more than %d links: %w", maxLinks, runner.ErrInvalid)
-		}
-		if path.IsAbs(to) {
-			at = "/"
-		}
-		todo = append(strings.Split(to, "/"), todo...)
-	}
-	return at, nil
-}
-
-// link reads what is at a path whose folder has no links in it.
-func (s sight) link(p string) (to string, isLink bool) {
-	for _, m := range slices.Backward(s.mounted) {
-		if p == m.target {
-			return "", false
-		}
-		if rel, inside := strings.CutPrefix(p, strings.TrimSuffix(m.target, "/")+"/"); inside {
-			if m.source == "" {
-				return "", false
-			}
-			to, isLink, _ = linkIn(m.source, rel)
-			return to, isLink
+// containerMounts lists what a container has mounted beside the driver's own,
+// which lies where nobody else's may.
+func containerMounts(c container.InspectResponse) (out []seen) {
+	for _, m := range c.Mounts {
+		if checkTarget(m.Destination) == nil {
+			out = append(out, seen{m.Destination, m.Source})
 		}
 	}
-	for _, dir := range s.layers {
-		if to, isLink, there := linkIn(dir, strings.TrimPrefix(p, "/")); there {
-			return to, isLink
+	if c.ContainerJSONBase != nil && c.HostConfig != nil {
+		for target := range c.HostConfig.Tmpfs {
+			out = append(out, seen{target, ""})
 		}
 	}
-	return "", false
-}
-
-// linkIn looks for a name below a folder of this host, and never outside it.
-// In a layer, a name that a higher one removed is there, as a device.
-func linkIn(dir, rel string) (to string, isLink, there bool) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return "", false, false
-	}
-	defer root.Close()
-	fi, err := root.Lstat(rel)
-	if err != nil {
-		return "", false, false
-	}
-	if fi.Mode()&os.ModeSymlink == 0 {
-		return "", false, true
-	}
-	to, err = root.Readlink(rel)
-	return to, err == nil, true
+	slices.SortFunc(out, func(a, b seen) int { return strings.Compare(a.target, b.target) })
+	return out
 }
 
 // layersOf are the folders of an image's layers on this host, topmost first.

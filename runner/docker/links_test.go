@@ -6,6 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/storage"
+	"golang.org/x/sys/unix"
+
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
@@ -56,6 +61,10 @@ func TestK30LinksAtMounts(t *testing.T) {
 		"a job's own link":      {task: mounts(runner.TaskMount{Target: "/data/x"}, runner.TaskMount{Source: shared, Target: "/data"}), says: `"/.wardyn"`},
 		"a job's link, upwards": {task: mounts(runner.TaskMount{Source: shared, Target: "/data"}, runner.TaskMount{Target: "/data/up"}), says: `"/"`},
 		"a job's own folder":    {task: mounts(runner.TaskMount{Source: shared, Target: "/data"}, runner.TaskMount{Target: "/data/plain"})},
+		"beside a mount, where its link may count or not": {layers: []map[string]string{{"b": "/a/plain"}},
+			task: mounts(runner.TaskMount{Target: "/b"}, runner.TaskMount{Source: shared, Target: "/a"}), says: "which of two mounts comes first"},
+		"beside a mount, onto it": {layers: []map[string]string{{"b": "/a"}},
+			task: mounts(runner.TaskMount{Target: "/b"}, runner.TaskMount{Source: shared, Target: "/a"})},
 		"memory onto ours": {layers: []map[string]string{{"a": "/.wardyn"}},
 			task: &runner.TaskProcess{Tmpfs: []runner.Tmpfs{{Target: "/a"}}}, says: `"/.wardyn"`},
 	} {
@@ -71,5 +80,40 @@ func TestK30LinksAtMounts(t *testing.T) {
 	img := imageFacts{Layers: []string{folderWith(t, map[string]string{"v": "/.wardyn"})}, Volumes: []string{"/v/"}}
 	if err := checkLinks(runner.SandboxSpec{}, img); err == nil || !strings.Contains(err.Error(), "/.wardyn") {
 		t.Errorf("a volume that the image declares: %v", err)
+	}
+}
+
+// K30: what is mounted in a container, volumes and the sandbox's own files, is
+// looked at as an image is, and a layer's folder that stands for another one is
+// not taken at its word.
+func TestK30LinksOfAContainer(t *testing.T) {
+	with := func(upper string, tmpfs map[string]string, m ...container.MountPoint) container.InspectResponse {
+		return container.InspectResponse{Mounts: m, ContainerJSONBase: &container.ContainerJSONBase{
+			GraphDriver: storage.DriverData{Name: "overlay2", Data: map[string]string{"UpperDir": upper}}, HostConfig: &container.HostConfig{Tmpfs: tmpfs},
+		}}
+	}
+	plain, astray := folderWith(t, map[string]string{"srv": ""}), folderWith(t, map[string]string{"x": "/.wardyn"})
+	ours := container.MountPoint{Type: mount.TypeBind, Source: plain, Destination: ownTarget}
+	below := container.MountPoint{Type: mount.TypeBind, Source: plain, Destination: "/data/x"}
+	renamed := folderWith(t, map[string]string{"data": ""})
+	if err := unix.Setxattr(filepath.Join(renamed, "data"), redirect, []byte("srv"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		c    container.InspectResponse
+		says string
+	}{
+		"nothing astray":     {with(plain, nil, ours, container.MountPoint{Type: mount.TypeVolume, Source: plain, Destination: "/data"}, below), ""},
+		"a volume's link":    {with(plain, nil, ours, container.MountPoint{Type: mount.TypeVolume, Source: astray, Destination: "/data"}, below), `links lead it to "/.wardyn"`},
+		"the sandbox's own":  {with(folderWith(t, map[string]string{"data": "/.wardyn"}), nil, ours, below), `links lead it to "/.wardyn/x"`},
+		"memory":             {with(folderWith(t, map[string]string{"m": "/.wardyn"}), map[string]string{"/m": ""}, ours), `links lead it to "/.wardyn"`},
+		"at our folder":      {with(folderWith(t, map[string]string{".wardyn": "/srv"}), nil, ours), `has become a link to "/srv"`},
+		"a renamed folder":   {with(renamed, nil, ours, below), "was renamed in a layer"},
+		"one nobody goes by": {with(renamed, nil, ours), ""},
+	} {
+		err := checkContainerLinks(c.c)
+		if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
 	}
 }
