@@ -53,6 +53,8 @@ var declined = map[string]refusal{
 	"static_mac":                {"addresses of a sandbox are the driver's", "remove the line"},
 	"arch":                      {"a sandbox runs what the node runs", "name an image, or a digest of it, made for the node"},
 	"os":                        {"a sandbox runs what the node runs", "name an image, or a digest of it, made for the node"},
+	"platform":                  {"a sandbox runs what the node runs", "name an image, or a digest of it, made for the node"},
+	"socket":                    {"there is one engine, which the operator names", "remove the line"},
 	"variant":                   {"a sandbox runs what the node runs", "name an image, or a digest of it, made for the node"},
 	"unveil":                    {"paths of the host are not shown", "use volumes, or a host volume with volume_mount"},
 	"container_exists_attempts": {"it has no meaning here", "remove the line"},

@@ -55,8 +55,25 @@ func TestOptionsPageParity(t *testing.T) {
 		numbers = append(numbers, fmt.Sprint("J", n))
 	}
 	checkRows(t, "bug", rowsOf(bugs), append(numbers, "+"), tests)
-	for _, r := range rowsOf(others) {
+	checkForeign(t, rowsOf(others), tests)
+}
+
+var optionName = regexp.MustCompile("`([a-z_.]+)`")
+
+// checkForeign: the rows have a test each, and their first cells are exactly the
+// options of other drivers that this one knows of.
+func checkForeign(t *testing.T, rows [][]string, tests map[string]bool) {
+	t.Helper()
+	var names []string
+	for _, r := range rows {
 		checkTests(t, r, tests, false)
+		for _, m := range optionName.FindAllStringSubmatch(r[0], -1) {
+			names = append(names, m[1])
+		}
+	}
+	slices.Sort(names)
+	if want := slices.Sorted(maps.Keys(foreign)); !slices.Equal(names, want) {
+		t.Errorf("docs/parity.md has rows for other drivers' options\n%v\nand the driver knows\n%v", names, want)
 	}
 }
 

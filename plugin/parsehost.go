@@ -17,6 +17,7 @@ func ParseHostConfig(config map[string]any) (HostConfig, error) {
 func ReviewHostConfig(config map[string]any) (HostConfig, []Fault) {
 	f := &faults{what: "the plugin's config"}
 	o, err := readOptions(configSpec(), config, nil, f)
+	explainForeign(f.list)
 	if err != nil {
 		f.add("config", nil, fmt.Sprintf("it cannot be read: %v", err), "")
 		return HostConfig{}, f.list

@@ -49,7 +49,7 @@ func factsNow(ctx context.Context, b *Backend, tc *driverpb.TaskConfig, found fi
 		CheckHost: func(path string) error {
 			return runner.ValidateMountSourceBeside(path, append(b.denied(ctx), nomadFolders(tc.GetAllocDir())...))
 		},
-		Secrets: holdsFiles(dirs.Secrets()), MeshProxy: isMeshProxy(dirs),
+		Secrets: filesIn(dirs.Secrets()), MeshProxy: isMeshProxy(dirs),
 		Why:  map[types.ConfinementClass]string{},
 		Read: func(s taskpath.Source) ([]byte, error) { return dirs.Read(s, driver.MaxSetupBytes) },
 	}
@@ -97,12 +97,16 @@ func entries(dir string) []os.DirEntry {
 // mountMarker is what a Nomad client leaves in a secrets folder that it mounted.
 const mountMarker = ".nomad-mount"
 
-// holdsFiles reports whether a folder has anything in it that was put there for
-// the task: sockets and Nomad's own marker were not.
-func holdsFiles(dir string) bool {
-	return slices.ContainsFunc(entries(dir), func(e os.DirEntry) bool {
-		return e.Type()&os.ModeSocket == 0 && e.Name() != mountMarker
-	})
+// filesIn names what a secrets folder has in it that a job had put there:
+// sockets and Nomad's own marker are not.
+func filesIn(dir string) []string {
+	var out []string
+	for _, e := range entries(dir) {
+		if e.Type()&os.ModeSocket == 0 && e.Name() != mountMarker {
+			out = append(out, e.Name())
+		}
+	}
+	return out
 }
 
 // taskDirs are the folders of a task on this node.

@@ -29,6 +29,9 @@ type Draft struct {
 	// template for instance.
 	Env     map[string]string
 	OpenEnv bool
+	// Secrets are what a client puts into its secrets folder, by name, but for
+	// what becomes its environment.
+	Secrets []string
 	// Dispatched: the job gets more meta at each dispatch.
 	Dispatched bool
 	// CPU is in MHz, memory in MiB; MemoryMax 0 is unset and -1 no limit.
@@ -97,7 +100,9 @@ func ReviewTask(d Draft, h HostConfig, n NodeView) Review {
 		return Review{Faults: f.list, Unchecked: o.open}
 	}
 	t := d.taskConfig(n, h)
-	j, values := judgeTask(t, c, h, n.facts())
+	fx := n.facts()
+	fx.Secrets = d.Secrets
+	j, values := judgeTask(t, c, h, fx)
 	// What could not be decoded was left out, and has been complained of; what
 	// could not be known may well be right.
 	settled := slices.Concat(o.open, o.wrong)
@@ -108,7 +113,8 @@ func ReviewTask(d Draft, h HostConfig, n NodeView) Review {
 	}
 	out := Review{Faults: f.list, Unchecked: o.open, Notes: j.ask.Notes}
 	if len(f.list) == 0 {
-		pl := translate(t, j.ask, j.given, j.class, h, n.facts())
+		pl := translate(t, j.ask, j.given, j.class, h, fx)
+		out.Notes = pl.Notes
 		out.Settings = settings(t, j, pl, h)
 		if n.Unasked && j.ask.Class == "" {
 			out.Settings[0].Value = "the strongest"

@@ -58,7 +58,7 @@ func namesOnly(spec *hclspec.Spec, config map[string]any, prefix string, f *faul
 	for _, name := range slices.Sorted(maps.Keys(config)) {
 		part, ok := known[name]
 		if !ok {
-			f.add(prefix+name, nil, "there is no option of this name", suggestion(name, slices.Sorted(maps.Keys(known))))
+			f.add(prefix+name, nil, noSuchOption, suggestion(name, slices.Sorted(maps.Keys(known))))
 			continue
 		}
 		out[name] = blocksOnly(part, config[name], prefix+name+".", f)
@@ -128,6 +128,10 @@ func each(v any, change func(map[string]any) map[string]any) any {
 	return v
 }
 
+// noSuchOption is the complaint about a name that is in no schema.
+const noSuchOption = "there is no option of this name"
+
+// suggestion is the name that somebody probably meant, else where names are.
 func suggestion(name string, known []string) string {
 	if best, ok := nearest.Name(name, known); ok {
 		return fmt.Sprintf("did you mean %s?", best)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
@@ -43,6 +45,17 @@ func injectSources(run uuid.UUID, a ask) []source {
 		})
 	}
 	return out
+}
+
+// isForTask tells of names in a task's secrets folder which of them the driver
+// does not read itself: they must be for the task.
+func isForTask(all []source) func(name string) bool {
+	return func(name string) bool {
+		return !slices.ContainsFunc(all, func(s source) bool {
+			first, _, _ := strings.Cut(s.File, "/")
+			return first == name
+		})
+	}
 }
 
 // option is the block of the job that the secret is for.

@@ -37,8 +37,8 @@ type facts struct {
 	CheckHost func(path string) error
 	// Read reads a file that the job names.
 	Read func(taskpath.Source) ([]byte, error)
-	// Secrets: something was rendered into the task's secrets folder.
-	Secrets bool
+	// Secrets are what was put into the task's secrets folder, by name.
+	Secrets []string
 	// MeshProxy: the task is a proxy of Consul's service mesh.
 	MeshProxy bool
 }
@@ -135,11 +135,11 @@ func chooseClass(asked types.ConfinementClass, h HostConfig, fx facts, f *faults
 // translate builds the value that is handed down. Nothing is judged here.
 func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementClass, h HostConfig, fx facts) plan {
 	run := RunID(TaskID(t.GetId()))
-	if fx.Secrets && !a.Secrets {
+	sources := append(injectSources(run, a), gitSources(run, SessionID(t), a)...)
+	if !a.Secrets && slices.ContainsFunc(fx.Secrets, isForTask(sources)) {
 		a.note("The task's secrets folder holds files and is not mounted; mount_secrets = true mounts it, if the operator allows it (plugin option allow_secrets_dir)")
 	}
 	mounts, stage := mountsOf(t, a, g, class, fx)
-	sources := append(injectSources(run, a), gitSources(run, SessionID(t), a)...)
 	pl := plan{
 		Run:   run,
 		Setup: a.Setup,

@@ -39,7 +39,7 @@ var (
 		Classes: []types.ConfinementClass{types.CC1, types.CC2},
 		Why:     map[types.ConfinementClass]string{types.CC3: "no Kata runtime is registered"},
 		Sockets: []string{"/alloc/tmp/consul_grpc.sock", "/secrets/api.sock"},
-		Secrets: true,
+		Secrets: []string{"nomad_token"},
 		Read:    func(s taskpath.Source) ([]byte, error) { return []byte("the text of " + s.String()), nil },
 	}
 )

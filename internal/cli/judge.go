@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -184,6 +185,17 @@ func placeOf(t jobfile.Task, field, value string) jobfile.Pos {
 	return t.Pos
 }
 
+// inSecrets is what a template's destination is called in the task's secrets
+// folder, when it lies there.
+func inSecrets(destination string) (name string, ok bool) {
+	if rest, ok := strings.CutPrefix(destination, "${NOMAD_SECRETS_DIR}/"); ok {
+		destination = "secrets/" + rest
+	}
+	rest, ok := strings.CutPrefix(path.Clean(destination), "secrets/")
+	name, _, _ = strings.Cut(rest, "/")
+	return name, ok
+}
+
 // view is the node that tasks are judged for: any, when none was asked.
 func (j judge) view() plugin.NodeView {
 	if j.node != nil {
@@ -219,8 +231,14 @@ func draftOf(job *jobfile.Job, g jobfile.Group, t jobfile.Task) plugin.Draft {
 	for _, m := range t.Mounts {
 		d.Mounts = append(d.Mounts, plugin.DraftMount{Target: m.Destination, ReadOnly: m.ReadOnly, Propagation: m.Propagation})
 	}
+	if _, ok := t.Places["identity.file"]; ok {
+		d.Secrets = append(d.Secrets, "nomad_token")
+	}
 	for _, tpl := range t.Templates {
 		d.OpenEnv = d.OpenEnv || tpl.Env
+		if name, ok := inSecrets(tpl.Destination); ok && !tpl.Env {
+			d.Secrets = append(d.Secrets, name)
+		}
 	}
 	for _, block := range []string{"vault", "consul", "identity", "secret", "resources.device"} {
 		_, there := t.Places[block]
