@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
 
@@ -19,13 +21,13 @@ import (
 func TestK18Ports(t *testing.T) {
 	r := newRig(t)
 	each(t, func(t *testing.T, class string) {
-		port := freePort(t)
+		at := testenv.Loopback(t)
 		w := r.start(t, class, "exec /.wardyn/wardyn-rec listen tcp:0.0.0.0:7777 udp:0.0.0.0:7777", func(s *host.TaskSpec) {
 			s.Config["ports"] = []any{"echo"}
-			s.Resources.Ports = []host.Port{{Label: "echo", Value: int32(port), To: 7777, HostIP: "127.0.0.1"}}
+			s.Resources.Ports = []host.Port{{Label: "echo", Value: int32(at.Port()), To: 7777, HostIP: at.Addr().String()}}
 		})
 		eventually(t, "the task listens", func() bool { return w.out.has("listening udp") })
-		served(t, port)
+		served(t, at)
 		for _, c := range w.containers(t) {
 			if len(c.Ports) > 0 {
 				t.Errorf("the engine publishes %v", c.Ports)
@@ -39,24 +41,24 @@ func TestK18Ports(t *testing.T) {
 
 		t.Run("plugin killed", func(t *testing.T) {
 			syscall.Kill(r.Pid(), syscall.SIGKILL)
-			served(t, port)
+			served(t, at)
 			eventually(t, "the plugin is back", func() bool {
 				_, err := r.InspectTask(deadline(t), w.ID())
 				return err == nil
 			})
-			served(t, port)
+			served(t, at)
 		})
 		t.Run("sidecar replaced", func(t *testing.T) {
 			id := w.containers(t)["proxy"].ID // whoever kills it, the driver makes another
 			if err := r.engine.ContainerKill(deadline(t), id, "KILL"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the port is served again", func() bool { return greeting("tcp", port) == nil && greeting("udp", port) == nil })
+			eventually(t, "the port is served again", func() bool { return greeting("tcp", at) == nil && greeting("udp", at) == nil })
 		})
 		if err := r.DestroyTask(deadline(t), w.ID(), true); err != nil {
 			t.Fatal(err)
 		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		l, err := net.Listen("tcp", at.String())
 		if err != nil {
 			t.Errorf("a destroyed task's port is not free: %v", err)
 		} else {
@@ -83,34 +85,24 @@ func (r *rig) addressInUse(t *testing.T) {
 	}
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // served checks that the task answers on both networks.
-func served(t *testing.T, port int) {
+func served(t *testing.T, at netip.AddrPort) {
 	t.Helper()
 	for _, network := range []string{"tcp", "udp"} {
-		if err := greeting(network, port); err != nil {
+		if err := greeting(network, at); err != nil {
 			t.Errorf("%s: %v", network, err)
 		}
 	}
 }
 
 // greeting asks the task for its greeting.
-func greeting(network string, port int) error {
-	c, err := net.Dial(network, fmt.Sprintf("127.0.0.1:%d", port))
+func greeting(network string, at netip.AddrPort) error {
+	c, err := net.Dial(network, at.String())
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(30 * time.Second))
+	c.SetDeadline(time.Now().Add(limit))
 	if network == "udp" {
 		if _, err := io.WriteString(c, "hello"); err != nil {
 			return err

@@ -12,19 +12,24 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
-var loopback = netip.MustParseAddr("127.0.0.1")
+// tcpPort is a port to be opened for TCP.
+func tcpPort(label string, at netip.AddrPort) Port {
+	return Port{Label: label, Network: TCP, Addr: at.Addr(), Port: at.Port(), To: 80}
+}
 
-// freePort is a port that is free for TCP and UDP at this moment.
-func freePort(t *testing.T) uint16 {
+// taken is an address that somebody else listens at.
+func taken(t *testing.T) netip.AddrPort {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", testenv.Loopback(t).String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return uint16(l.Addr().(*net.TCPAddr).Port)
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
 // serve answers fetches at the returned path.
@@ -51,11 +56,9 @@ func serve(t *testing.T, s *Set, token string) string {
 // K18: the sidecar gets the open socket itself, and only once; what is missing
 // later is opened anew.
 func TestFetchedSocketsServeAndCanBeHadAgain(t *testing.T) {
-	n := freePort(t)
-	ps := []Port{
-		{Label: "http", Network: TCP, Addr: loopback, Port: n, To: 80},
-		{Label: "http", Network: UDP, Addr: loopback, Port: n, To: 80},
-	}
+	at := testenv.Loopback(t)
+	ps := []Port{tcpPort("http", at), tcpPort("http", at)}
+	ps[1].Network = UDP
 	s, err := Open(ps)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +77,7 @@ func TestFetchedSocketsServeAndCanBeHadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	got[0].File.Close()
-	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", n))
+	c, err := net.Dial("tcp", at.String())
 	if err != nil {
 		t.Fatalf("the socket does not listen: %v", err)
 	}
@@ -94,12 +97,12 @@ func TestFetchedSocketsServeAndCanBeHadAgain(t *testing.T) {
 // K18: ports of a task that is not there yet refuse instead of keeping clients
 // waiting, and are the task's again when it comes.
 func TestPortsAtRest(t *testing.T) {
-	n := freePort(t)
-	s, err := Open([]Port{{Label: "http", Network: TCP, Addr: loopback, Port: n, To: 80}})
+	free := testenv.Loopback(t)
+	s, err := Open([]Port{tcpPort("http", free)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := netip.AddrPortFrom(loopback, n).String()
+	at := free.String()
 	answers := func() bool {
 		c, err := net.Dial("tcp", at)
 		if err == nil {
@@ -135,7 +138,7 @@ func TestPortsAtRest(t *testing.T) {
 }
 
 func TestFetchNeedsTheRunsToken(t *testing.T) {
-	s, err := Open([]Port{{Label: "a", Network: TCP, Addr: loopback, Port: freePort(t)}})
+	s, err := Open([]Port{tcpPort("a", testenv.Loopback(t))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,21 +154,12 @@ func TestFetchNeedsTheRunsToken(t *testing.T) {
 
 // An address in use is named with its port; nothing stays open.
 func TestAddressInUse(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	n := uint16(taken.Addr().(*net.TCPAddr).Port)
-	free := freePort(t)
-	_, err = Open([]Port{
-		{Label: "good", Network: TCP, Addr: loopback, Port: free},
-		{Label: "bad", Network: TCP, Addr: loopback, Port: n},
-	})
+	free := testenv.Loopback(t)
+	_, err := Open([]Port{tcpPort("good", free), tcpPort("bad", taken(t))})
 	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), `port "bad"`) {
 		t.Fatalf("error %v", err)
 	}
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", free))
+	l, err := net.Listen("tcp", free.String())
 	if err != nil {
 		t.Errorf("the other port stayed open: %v", err)
 	} else {
@@ -175,15 +169,7 @@ func TestAddressInUse(t *testing.T) {
 
 // What cannot be opened is an error of the fetch; the rest comes all the same.
 func TestFetchNamesWhatIsMissing(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	s := NewSet([]Port{
-		{Label: "bad", Network: TCP, Addr: loopback, Port: uint16(taken.Addr().(*net.TCPAddr).Port)},
-		{Label: "good", Network: TCP, Addr: loopback, Port: freePort(t)},
-	})
+	s := NewSet([]Port{tcpPort("bad", taken(t)), tcpPort("good", testenv.Loopback(t))})
 	defer s.Close()
 	got, err := Fetch(serve(t, s, ""), "", nil)
 	if len(got) != 1 || got[0].Label != "good" || err == nil || !strings.Contains(err.Error(), `port "bad"`) {

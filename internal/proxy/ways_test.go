@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/policy"
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
@@ -340,12 +341,7 @@ func TestE126ShutdownEndsEverything(t *testing.T) {
 }
 
 func TestE124NotReady(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := testenv.Loopback(t).String()
 	b := &bench{addr: addr}
 	stop := ServeNotReady(t.Context(), addr, quietSlog())
 	for _, send := range []string{"GET http://allowed.test/ HTTP/1.1\r\nHost: x\r\n\r\n", "CONNECT allowed.test:443 HTTP/1.1\r\n\r\n"} {
@@ -355,7 +351,7 @@ func TestE124NotReady(t *testing.T) {
 		}
 	}
 	stop()
-	if l, err = net.Listen("tcp", addr); err != nil {
+	if l, err := net.Listen("tcp", addr); err != nil {
 		t.Errorf("the address is not free again: %v", err)
 	} else {
 		l.Close()

@@ -76,7 +76,7 @@ func (e *PrivateEngine) remove(t testing.TB) {
 		e.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-e.ended:
-		case <-time.After(60 * time.Second):
+		case <-time.After(Patience):
 			e.cmd.Process.Kill()
 			<-e.ended
 			t.Error("the private engine did not end")

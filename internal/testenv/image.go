@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/image"
@@ -53,7 +52,7 @@ func ImageWith(t testing.TB, c ImageConfig) string {
 		t.Fatal(err)
 	}
 	cl := Client(t, Engine(t))
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	resp, err := cl.ImageLoad(ctx, bytes.NewReader(archive))
 	if err != nil {
@@ -66,7 +65,7 @@ func ImageWith(t testing.TB, c ImageConfig) string {
 	}
 	t.Cleanup(func() {
 		// The test's own context has ended by now.
-		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
 		// A test may have removed it itself.
 		if _, err := cl.ImageRemove(ctx, name, image.RemoveOptions{Force: true}); err != nil && !errdefs.IsNotFound(err) {

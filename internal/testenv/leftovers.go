@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -18,7 +17,7 @@ import (
 func Leftovers(t testing.TB, endpoint, label string) []string {
 	t.Helper()
 	// Called from cleanups too, when the test's own context has ended.
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	cl := Client(t, endpoint)
 	by := filters.NewArgs(filters.Arg("label", label))
@@ -50,7 +49,7 @@ func Leftovers(t testing.TB, endpoint, label string) []string {
 // Images lists every image tag on the engine that starts with prefix.
 func Images(t testing.TB, endpoint, prefix string) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	all, err := Client(t, endpoint).ImageList(ctx, image.ListOptions{})
 	if err != nil {

@@ -93,7 +93,7 @@ func (n *Nomad) Start(t testing.TB) {
 	n.cmd.Env = environ()
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	must(t, n.cmd.Start())
-	n.Eventually(t, 90*time.Second, "the driver is healthy", func() bool {
+	n.Eventually(t, Patience, "the driver is healthy", func() bool {
 		out, err := n.try(t, "node", "status", "-self", "-json")
 		if err != nil {
 			return false
@@ -125,10 +125,10 @@ func (n *Nomad) end(t testing.TB, sig syscall.Signal) {
 	go func() { n.cmd.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(60 * time.Second):
+	case <-time.After(Patience):
 		n.cmd.Process.Kill()
 		<-done
-		t.Errorf("the agent did not end within a minute of %v", sig)
+		t.Errorf("the agent did not end within %v of %v", Patience, sig)
 	}
 	n.log.Close()
 }
@@ -140,7 +140,7 @@ func (n *Nomad) shutdown(t testing.TB) {
 			t.Logf("end of the agent's log:\n%s", b[max(0, len(b)-12000):])
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	out, _ := n.command(ctx, "job", "status", "-json").Output()
 	var jobs []struct{ Summary struct{ JobID string } }
@@ -170,13 +170,13 @@ func (n *Nomad) Command(t testing.TB, args ...string) *exec.Cmd {
 
 // Detached runs a nomad command that no test's end cuts short.
 func (n *Nomad) Detached(args ...string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	n.command(ctx, args...).Run()
 }
 
 func (n *Nomad) try(t testing.TB, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	var b bytes.Buffer
 	cmd := n.command(ctx, args...)

@@ -1,15 +1,12 @@
 package testenv
 
 import (
-	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // RegistryUser and RegistryPassword are what Registry's registry takes.
@@ -29,12 +26,7 @@ func Registry(t testing.TB, wantAuth bool) string {
 		missing(t, "docker-registry", "Debian's package of that name is not installed")
 	}
 	dir := t.TempDir()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	host := l.Addr().String()
-	l.Close()
+	host := Loopback(t).String()
 	config := fmt.Sprintf("version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: %s}\n", filepath.Join(dir, "data"), host)
 	if wantAuth {
 		users := filepath.Join(dir, "users")
@@ -48,7 +40,7 @@ func Registry(t testing.TB, wantAuth bool) string {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(bin, "serve", file)
-	var said bytes.Buffer
+	var said Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -57,17 +49,15 @@ func Registry(t testing.TB, wantAuth bool) string {
 		cmd.Process.Kill()
 		cmd.Wait()
 		if t.Failed() {
-			t.Logf("the registry said:\n%s", &said)
+			t.Logf("the registry said:\n%s", said.String())
 		}
 	})
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	Eventually(t, "the registry answers", func() bool {
 		resp, err := http.Get("http://" + host + "/v2/")
 		if err == nil {
 			resp.Body.Close()
-			return host
 		}
-		if time.Now().After(end) {
-			t.Fatalf("the registry does not answer: %v", err)
-		}
-	}
+		return err == nil
+	})
+	return host
 }

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/client"
 
@@ -36,7 +35,7 @@ func Engine(t testing.TB) string {
 	if endpoint == "" {
 		endpoint = client.DefaultDockerHost
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	if _, err := Client(t, endpoint).Ping(ctx); err != nil {
 		missing(t, "docker", err.Error())
@@ -59,7 +58,7 @@ func Client(t testing.TB, endpoint string) *client.Client {
 // it is registered.
 func Runtimes(t testing.TB) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	info, err := Client(t, Engine(t)).Info(ctx)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
@@ -81,7 +80,7 @@ func removeImageOf(t testing.TB, tools *embedded.Tools) {
 	if endpoint == "" {
 		endpoint = client.DefaultDockerHost
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	_, _ = Client(t, endpoint).ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
 }
