@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +86,8 @@ func (oneDecision) Decide(uuid.UUID, string, control.Ruling) (control.Approval, 
 	return control.Approval{}, control.ErrNoApproval
 }
 
-// runPlugin runs a job through a plugin process and gives what people see.
+// runPlugin runs a job through a plugin process and gives what people see. An
+// interrupt is sent each time stdout shows the next of stopAt.
 func runPlugin(t *testing.T, args []string, config string, stopAt ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	temp := t.TempDir()
@@ -100,11 +100,10 @@ func runPlugin(t *testing.T, args []string, config string, stopAt ...string) (co
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	errs := &watched{wanted: stopAt, interrupts: make(chan os.Signal, len(stopAt))}
-	e := testEnv(&out, nil)
-	e.Stderr, e.Executable = errs, self
-	e.Interrupts = func() <-chan os.Signal { return errs.interrupts }
+	out, errs := &watched{wanted: stopAt, interrupts: make(chan os.Signal, len(stopAt))}, &watched{}
+	e := testEnv(nil, nil)
+	e.Stdout, e.Stderr, e.Executable = out, errs, self
+	e.Interrupts = func() <-chan os.Signal { return out.interrupts }
 	for i, a := range args {
 		if a == "JOB" {
 			args[i] = file
@@ -174,7 +173,7 @@ func TestExecThroughThePlugin(t *testing.T) {
 }
 
 func TestInterruptThroughThePlugin(t *testing.T) {
-	code, stdout, stderr := runPlugin(t, []string{"-var", "script=echo up; sleep 600", "JOB"}, pluginJob, "web * Started")
+	code, stdout, stderr := runPlugin(t, []string{"-var", "script=echo up; sleep 600", "JOB"}, pluginJob, "web | up\n")
 	if code != 143 && code != 137 || stdout != "web | up\n" || !strings.Contains(stderr, "* Stopping (interrupt)") {
 		t.Errorf("exit %d\nstdout:\n%sstderr:\n%s", code, stdout, stderr)
 	}

@@ -159,7 +159,7 @@ func runCall(t *testing.T, file string, flags, argv []string, stopAt ...string) 
 	return c
 }
 
-// watched is a stderr that sends an interrupt each time a wanted text has come.
+// watched is a stream that sends an interrupt each time a wanted text has come.
 type watched struct {
 	mu         sync.Mutex
 	b          bytes.Buffer
