@@ -121,13 +121,10 @@ func TestExecStreamIsComplete(t *testing.T) {
 func TestExecTerminal(t *testing.T) {
 	sizes := make(chan []string, 1)
 	b, tc := idling(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{
-		"tty": func(_ context.Context, p *runnertest.Process) int {
+		"tty": func(ctx context.Context, p *runnertest.Process) int {
 			fmt.Fprint(p.Stderr, "on stderr ")
 			io.Copy(p.Stdout, p.Stdin)
-			for range 1000 { // the latest size may still be on its way
-				if s := p.Sizes(); slices.Contains(s, "100x100") {
-					break
-				}
+			for ctx.Err() == nil && !slices.Contains(p.Sizes(), "100x100") { // it may still be on its way
 				time.Sleep(5 * time.Millisecond)
 			}
 			sizes <- p.Sizes()

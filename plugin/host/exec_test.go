@@ -107,15 +107,15 @@ func TestTrap40ExecEndings(t *testing.T) {
 
 func TestExecUserLeaves(t *testing.T) {
 	f := newFake(nil)
+	ctx, leave := context.WithCancel(deadline(t))
 	left := make(chan struct{})
 	f.execStream = func(s grpc.BidiStreamingServer[driverpb.ExecTaskStreamingRequest, driverpb.ExecTaskStreamingResponse]) error {
+		leave()
 		<-s.Context().Done()
 		close(left)
 		return s.Context().Err()
 	}
 	p := inMemory(t, f, Options{})
-	ctx, cancel := context.WithCancel(deadline(t))
-	time.AfterFunc(10*time.Millisecond, cancel)
 	if _, err := p.ExecTaskStreaming(ctx, ExecRequest{TaskID: "x", TTY: true}); err == nil {
 		t.Error("no error for a user who left")
 	}

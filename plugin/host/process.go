@@ -21,7 +21,7 @@ import (
 
 // inheritedPipeGrace is how long the pipes of a dead plugin may stay open before somebody else
 // must be holding them. A real client waits for ever.
-const inheritedPipeGrace = 2 * time.Second
+const inheritedPipeGrace = 5 * time.Second
 
 // process runs a plugin executable for go-plugin. It differs from go-plugin's own runner in
 // two points: log lines that would end the client are held back and reported, and the end of

@@ -17,6 +17,7 @@ import (
 
 func TestTaskLife(t *testing.T) {
 	p, dir := launch(t, Options{})
+	eventually(t, "both streams open", func() bool { return opened(t, dir, p.Pid()) })
 	task, out := newShell(t, p, `echo to stdout; echo to stderr >&2; exit 7`)
 	var ids []string
 	for range 2 { // a restart has a new id and appends to the same logs
