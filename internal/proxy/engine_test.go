@@ -22,7 +22,7 @@ import (
 func TestE40NewNamesAreRationed(t *testing.T) {
 	b := newBench(t, setup{config: egress.Config{Policy: allow("*.corp.test", "other.test")}, dns: map[string][][]string{"": {{"93.184.216.34"}}}})
 	refusedAt := 0
-	for i := range newNamesBurst + 20 {
+	for i := range 10 * newNamesBurst { // on a busy machine some are earned meanwhile
 		r, body := b.exchange(t, fmt.Sprintf("GET http://secret%d.k.corp.test/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", i))
 		if r.StatusCode == 429 && strings.Contains(body, "builtin:limit") && r.Header.Get("Retry-After") != "" {
 			refusedAt = i

@@ -80,7 +80,8 @@ func (a *answerLists) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[][]string)(a))
 }
 
-// wireSilence is how long a peer is listened to before it counts as silent.
+// wireSilence is how long a proxy that has said all it should is listened to
+// before it counts as silent.
 const wireSilence = 6 * time.Second
 
 func TestWireCases(t *testing.T) {
@@ -128,7 +129,7 @@ func (w *wireRun) run(t *testing.T) {
 	go conn.Write(w.c.Send) // a proxy that refuses early may not read it all
 	connect := bytes.HasPrefix(w.c.Send, []byte("CONNECT "))
 	method, _, _ := strings.Cut(string(w.c.Send[:min(len(w.c.Send), 40)]), " ")
-	w.first, w.body = w.answer(method)
+	w.first, w.body = w.answer(method, patience)
 	if w.first != nil {
 		w.statuses = append(w.statuses, w.first.StatusCode)
 	}
@@ -138,7 +139,7 @@ func (w *wireRun) run(t *testing.T) {
 	}
 	if w.c.Want.Statuses != nil || w.c.Want.Responses != nil || w.c.Want.Closed != nil {
 		for !w.closed {
-			r, _ := w.answer("GET")
+			r, _ := w.answer("GET", w.due())
 			if r == nil {
 				break
 			}
@@ -147,10 +148,20 @@ func (w *wireRun) run(t *testing.T) {
 	}
 }
 
-// answer reads the next final answer, or nil.
-func (w *wireRun) answer(method string) (*http.Response, []byte) {
+// due is how long the next answer, or the end of the connection, is waited for.
+func (w *wireRun) due() time.Duration {
+	want := w.c.Want
+	more := len(w.statuses) < len(want.Statuses) || want.Responses != nil && len(w.statuses) < *want.Responses
+	if more || want.Closed != nil && *want.Closed {
+		return patience
+	}
+	return wireSilence
+}
+
+// answer reads the next final answer, or nil when none comes within the time.
+func (w *wireRun) answer(method string, within time.Duration) (*http.Response, []byte) {
 	for {
-		w.conn.SetReadDeadline(time.Now().Add(wireSilence))
+		w.conn.SetReadDeadline(time.Now().Add(within))
 		if _, err := w.br.Peek(1); err != nil {
 			w.closed = !isTimeout(err)
 			return nil, nil
@@ -189,7 +200,7 @@ func (w *wireRun) tunnel(t *testing.T) {
 	case w.c.Want.Then.has("close"):
 		w.awaitClose(t)
 	case w.c.Want.Then != nil:
-		if r, _ := w.answer("GET"); r != nil {
+		if r, _ := w.answer("GET", patience); r != nil {
 			w.then = append(w.then, r.StatusCode)
 		}
 	}
@@ -227,7 +238,7 @@ func (w *wireRun) received() []byte {
 }
 
 func (w *wireRun) awaitClose(t *testing.T) {
-	w.conn.SetReadDeadline(time.Now().Add(wireSilence))
+	w.conn.SetReadDeadline(time.Now().Add(patience))
 	rest, err := io.ReadAll(w.br)
 	switch {
 	case isTimeout(err):
@@ -243,7 +254,7 @@ func (w *wireRun) awaitClose(t *testing.T) {
 
 func (w *wireRun) tlsInside(t *testing.T) {
 	cfg := &tls.Config{InsecureSkipVerify: true, ServerName: *w.c.Then.TLSSNI, NextProtos: w.c.Then.ALPN}
-	w.conn.SetDeadline(time.Now().Add(wireSilence))
+	w.conn.SetDeadline(time.Now().Add(patience))
 	tc := tls.Client(bufferedConn{w.conn, w.br}, cfg)
 	if err := tc.Handshake(); err != nil {
 		t.Logf("TLS inside: %v", err)
@@ -265,7 +276,7 @@ func (w *wireRun) tlsInside(t *testing.T) {
 	}
 	method, _, _ := strings.Cut(string(send), " ")
 	w.conn, w.br = tc, bufio.NewReader(tc)
-	if r, body := w.answer(method); r != nil {
+	if r, body := w.answer(method, patience); r != nil {
 		w.then = append(w.then, r.StatusCode)
 		if w.body == nil {
 			w.body = body

@@ -243,7 +243,7 @@ func TestDecisionsEndWithTheirContext(t *testing.T) {
 	if err := c.Decisions(ctx, []byte("{}")); err == nil {
 		t.Error("delivered")
 	}
-	if d := time.Since(start); d > decisionTimeout/2 {
+	if d := time.Since(start); d >= decisionTimeout { // it ends then without a context, too
 		t.Errorf("took %v", d)
 	}
 }
