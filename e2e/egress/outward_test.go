@@ -79,6 +79,7 @@ func TestOperatorsWayOut(t *testing.T) {
 		t.Errorf("the proxy was sent: %s", got)
 	}
 	w.holdsNone(t, out, proxyPassword)
+	w.recorded(t, "known.example.com", "new.example.com", "a.beyond.example", "api.example.internal")
 	suggested, err := exec.CommandContext(deadline(t), r.binary, "egress", "suggest", filepath.Join(w.Dir().Dir, "wardyn", "decisions.jsonl")).CombinedOutput()
 	if err != nil {
 		t.Errorf("suggest: %v\n%s", err, suggested)
@@ -95,13 +96,16 @@ func TestOperatorsWayOut(t *testing.T) {
 	if strings.Contains(collector.text(), proxyPassword) {
 		t.Error("the collector was sent the upstream proxy's password")
 	}
-	days, _ := filepath.Glob(filepath.Join(audit, "*.jsonl"))
-	if len(days) == 0 {
-		t.Fatal("no copy was kept")
-	}
-	if b, err := os.ReadFile(days[len(days)-1]); err != nil || !strings.Contains(string(b), `"job":"job"`) || !strings.Contains(string(b), "new.example.com") || !strings.Contains(string(b), "would be denied") {
-		t.Errorf("the copy: %v\n%s", err, b)
-	}
+	eventually(t, "the copy", func() bool {
+		var copied strings.Builder // of two days when midnight has passed
+		days, _ := filepath.Glob(filepath.Join(audit, "*.jsonl"))
+		for _, day := range days {
+			b, _ := os.ReadFile(day)
+			copied.Write(b)
+		}
+		got := copied.String()
+		return strings.Contains(got, `"job":"job"`) && strings.Contains(got, "new.example.com") && strings.Contains(got, "would be denied")
+	})
 }
 
 // sink stands in for a collector and keeps what it is sent.
@@ -148,6 +152,8 @@ func TestExternalControlPlane(t *testing.T) {
 	}
 	w.holdsNone(t, "", "the-token-of-the-node")
 	eventually(t, "the records", func() bool { mu.Lock(); defer mu.Unlock(); return seen["POST /api/v1/internal/decisions"] >= 2 })
+	mu.Lock()
+	defer mu.Unlock()
 	if seen["POST /api/v1/internal/approvals"] != 1 {
 		t.Errorf("calls %v", seen)
 	}

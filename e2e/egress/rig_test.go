@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -235,6 +236,17 @@ func (w *work) exec(t *testing.T, argv ...string) string {
 		t.Fatalf("%v: %v", argv, err)
 	}
 	return out.String()
+}
+
+// recorded is what the task's decisions say once all of parts are in them: a
+// sidecar delivers its records in its own time.
+func (w *work) recorded(t *testing.T, parts ...string) (all string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("records with %q", parts), func() bool {
+		all = w.exec(t, "wardyn", "decisions", "-json", "-n", "100")
+		return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(all, p) })
+	})
+	return all
 }
 
 func (w *work) run(t *testing.T) string     { return w.state(t).Run }
