@@ -17,9 +17,8 @@ func TestEvents(t *testing.T) {
 	r := newRig(t)
 	bothAtOnce(t, func(t *testing.T, class string) {
 		w := r.start(t, class, ask+awaitGo)
-		eventually(t, "an event of the start", func() bool { return r.events.find(w.ID(), "started under "+class) != nil })
-		eventually(t, "an event of the refusal", func() bool { return r.events.find(w.ID(), "blocked.example") != nil })
-		e := r.events.find(w.ID(), "blocked.example")
+		r.told(t, w.ID(), "started under "+class)
+		e := r.told(t, w.ID(), "blocked.example")
 		for _, part := range []string{"refused", "blocked.example:80", "policy:default-deny", "egress"} {
 			if !strings.Contains(e.Message, part) {
 				t.Errorf("the event lacks %q: %s", part, e.Message)
@@ -40,7 +39,7 @@ func TestTrap45BytesThatAreNoText(t *testing.T) {
 	w := r.start(t, "CC1", `printf '\377\376\n'; `+
 		`printf 'GET http://bad\377host.example/ HTTP/1.1\r\nHost: bad\377host.example\r\n\r\n' | nc -w 5 wardyn-proxy 3128; `+
 		`printf 'CONNECT bad\377.example:443 HTTP/1.1\r\nHost: x\r\n\r\n' | nc -w 5 wardyn-proxy 3128; `+ask+awaitGo)
-	eventually(t, "an event of the last refusal", func() bool { return r.events.find(w.ID(), "blocked.example") != nil })
+	r.told(t, w.ID(), "blocked.example") // of the last refusal
 	for _, e := range r.events.of(w.ID()) {
 		if !utf8.ValidString(e.Message) {
 			t.Errorf("event %q", e.Message)

@@ -103,7 +103,7 @@ func (w *work) execResize(t *testing.T) {
 	sizes := make(chan host.TerminalSize, 2)
 	sizes <- host.TerminalSize{Height: 40, Width: 60}
 	sizes <- host.TerminalSize{Height: 100, Width: 90}
-	exit, stdout, _ := w.sh(t, `n=0; while [ "$(stty size)" != "100 90" ] && [ $n -lt 200 ]; do sleep 0.1; n=$((n+1)); done; stty size`,
+	exit, stdout, _ := w.sh(t, `n=0; while [ "$(stty size)" != "100 90" ] && [ $n -lt 1000 ]; do sleep 0.1; n=$((n+1)); done; stty size`,
 		func(q *host.ExecRequest) { q.TTY, q.Resize = true, sizes })
 	if exit.ExitCode != 0 || stdout != "100 90\r\n" {
 		t.Errorf("exit %+v, %q", exit, stdout)
@@ -148,7 +148,7 @@ func (w *work) execCheck(t *testing.T) {
 	check := func(script string, timeout time.Duration) (host.ExecResult, error) {
 		return w.rig.ExecTask(deadline(t), w.ID(), []string{"/bin/sh", "-c", script}, timeout)
 	}
-	res, err := check("echo out; echo err >&2; exit 2", 30*time.Second)
+	res, err := check("echo out; echo err >&2; exit 2", time.Minute)
 	if err != nil || res.Exit.ExitCode != 2 || !strings.Contains(string(res.Stdout), "out\n") || !strings.Contains(string(res.Stdout), "err\n") {
 		t.Errorf("check: %+v, %v", res, err)
 	}

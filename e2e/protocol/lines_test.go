@@ -180,7 +180,7 @@ func TestK8BeyondTheBacklog(t *testing.T) {
 	if !strings.HasSuffix(w.out.tail(6), "last\n") {
 		t.Errorf("the output ends in %q", w.out.tail(20))
 	}
-	eventually(t, "an event", func() bool { return r.events.find(handle.Config.ID, "nknown number of bytes") != nil })
+	r.told(t, handle.Config.ID, "nknown number of bytes")
 }
 
 // endsIn waits for the last lines of both streams.

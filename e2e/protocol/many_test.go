@@ -81,7 +81,7 @@ func TestSixAtOnce(t *testing.T) {
 		for _, w := range all {
 			w.isUp(t)
 		}
-		together(t, all, func(w *work) error { return r.StopTask(deadline(t), w.ID(), 30*time.Second, "") })
+		together(t, all, func(w *work) error { return r.StopTask(deadline(t), w.ID(), time.Minute, "") })
 		for _, w := range all {
 			w.exits(t, 14)
 			w.gone(t)

@@ -149,7 +149,7 @@ func TestK30TaskPullsWithItsCredentials(t *testing.T) {
 	w := r.start(t, "CC1", "echo pulled", config(map[string]any{"image": ref, "auth": []any{auth}}))
 	w.exits(t, 0)
 	for _, words := range []string{"Pulling image " + ref, "Image " + ref + " is " + registry + "/acme/agent@sha256:"} {
-		eventually(t, "an event: "+words, func() bool { return r.events.find(w.ID(), words) != nil })
+		r.told(t, w.ID(), words)
 	}
 	denied = r.prepare(t, "CC1", "true", config(map[string]any{"image": ref}))
 	if err := denied.Start(deadline(t)); err == nil || !strings.Contains(err.Error(), "does not give it to this task") {

@@ -99,18 +99,29 @@ func (l *eventLog) find(id, part string) *host.Event {
 	return nil
 }
 
+// told waits for an event of a task whose text holds part: what a client is told
+// of a task comes beside its exit, not before it.
+func (r *rig) told(t *testing.T, id, part string) *host.Event {
+	t.Helper()
+	eventually(t, "an event: "+part, func() bool { return r.events.find(id, part) != nil })
+	return r.events.find(id, part)
+}
+
 // keeper is the installation's one keeper.
-func (r *rig) keeper(t *testing.T) int {
+func (r *rig) keeper(t *testing.T) (pid int) {
 	t.Helper()
 	id, err := os.ReadFile(filepath.Join(r.data, "instance"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := testenv.Daemons("keeper", strings.TrimSpace(string(id)))
-	if len(found) != 1 {
-		t.Fatalf("keepers: %v, want one", found)
-	}
-	return found[0]
+	eventually(t, "one keeper", func() bool {
+		found := testenv.Daemons("keeper", strings.TrimSpace(string(id)))
+		if len(found) == 1 {
+			pid = found[0]
+		}
+		return len(found) == 1
+	})
+	return pid
 }
 
 // numbered is prefix 1..n, a line each.

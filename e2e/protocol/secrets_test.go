@@ -43,12 +43,11 @@ func TestI3NoSecretIsKept(t *testing.T) {
 	if err := w.Start(deadline(t)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the setup is done", func() bool { return r.events.find(w.ID(), "The setup is done") != nil })
+	setup := r.told(t, w.ID(), "The setup is done").Annotations["image"]
 	eventually(t, "the task runs", func() bool { return execError(t, w) == nil })
 	if exit, _, errs := w.sh(t, "echo work > /workspace/file", nil); exit.ExitCode != 0 {
 		t.Fatal(errs)
 	}
-	setup := r.events.find(w.ID(), "The setup is done").Annotations["image"]
 	if exit, _, errs := w.verb(t, "snapshot", "secrets"); exit.ExitCode != 0 {
 		t.Fatal(errs)
 	}

@@ -61,7 +61,7 @@ func (r *rig) stages(t *testing.T, class string) {
 			t.Errorf("%q: output %q, want %q\n%s", c.init, w.out.String(), c.out, w.err.String())
 		}
 		if c.event != "" {
-			eventually(t, "the event", func() bool { return r.events.find(w.ID(), c.event) != nil })
+			r.told(t, w.ID(), c.event)
 		}
 	}
 }

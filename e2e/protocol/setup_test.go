@@ -64,9 +64,10 @@ func (r *rig) setupOnce(t *testing.T) {
 	}
 	again := r.start(t, "CC1", "cat /opt/tool/v", setup(script))
 	again.exits(t, 0)
-	if again.out.String() != "v1\n" || r.events.find(again.ID(), "was done before") == nil {
+	if again.out.String() != "v1\n" {
 		t.Errorf("from the image: %q", again.out.String())
 	}
+	r.told(t, again.ID(), "was done before")
 	if out, _ := r.kept(t, "images"); strings.Count(out, "rainier-env:default-") != 1 {
 		t.Errorf("images: %s", out)
 	}
@@ -81,7 +82,7 @@ func (r *rig) setupSecrets(t *testing.T) {
 	if w.out.String() != "[setup] got it\n[]\n" {
 		t.Errorf("output %q", w.out.String())
 	}
-	ref := r.events.find(w.ID(), "The setup is done").Annotations["image"]
+	ref := r.told(t, w.ID(), "The setup is done").Annotations["image"]
 	lacks(t, "the saved image", r.saved(t, ref), "planted-secret-four", "planted-secret-five", "RAINIER_", "HTTP_PROXY", "wardyn-proxy")
 }
 
@@ -102,9 +103,10 @@ func (r *rig) setupFailures(t *testing.T) {
 	} {
 		w := r.start(t, "CC1", "echo agent", setup(c.script, "timeout", c.timeout))
 		w.exits(t, 120)
-		if !w.err.has(c.says) || w.out.has("agent") || r.events.find(w.ID(), "The setup script failed (exit code 120)") == nil {
+		if !w.err.has(c.says) || w.out.has("agent") {
 			t.Errorf("%q: %q, %q", c.script, w.out.String(), w.err.String())
 		}
+		r.told(t, w.ID(), "The setup script failed (exit code 120)")
 	}
 	if now := r.images(t); now != before {
 		t.Errorf("a failed setup is kept:\n%s", now)
@@ -176,9 +178,10 @@ func (r *rig) setupNetworkCut(t *testing.T) {
 		}
 	}
 	w.exits(t, 0)
-	if !w.out.has("on\n") || r.events.find(w.ID(), "Sidecar restarted") == nil {
+	if !w.out.has("on\n") {
 		t.Errorf("%q, %q", w.out.String(), w.err.String())
 	}
+	r.told(t, w.ID(), "Sidecar restarted")
 }
 
 // A setup does not survive its plugin: the task is lost and the next attempt
@@ -240,7 +243,9 @@ func (r *rig) setupGVisor(t *testing.T) {
 			t.Fatal(err)
 		case exit.ExitCode == 0 && !w.out.has("inside\n"):
 			t.Errorf("it started without what the setup made: %q", w.out.String())
-		case exit.ExitCode != 0 && (exit.ExitCode != 120 || r.events.find(w.ID(), "--overlay2=none") == nil):
+		case exit.ExitCode == 120:
+			r.told(t, w.ID(), "--overlay2=none")
+		case exit.ExitCode != 0:
 			t.Errorf("%+v, %q", exit, w.err.String())
 		}
 	})

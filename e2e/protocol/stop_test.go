@@ -37,8 +37,8 @@ func (r *rig) stopSignals(t *testing.T, class string) {
 	}{
 		{"ignored", "trap '' TERM; " + up, "", 3 * time.Second, 137, true},
 		{"ignored by name", "trap '' USR1; " + up, "SIGUSR1", 3 * time.Second, 137, true},
-		{"handler", "trap 'exit 11' TERM; " + up, "", 30 * time.Second, 11, false},
-		{"interrupt", "trap 'exit 12' INT; " + up, "SIGINT", 30 * time.Second, 12, false},
+		{"handler", "trap 'exit 11' TERM; " + up, "", time.Minute, 11, false},
+		{"interrupt", "trap 'exit 12' INT; " + up, "SIGINT", time.Minute, 12, false},
 		{"at once", "trap '' TERM; " + up, "", 0, 137, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
