@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
@@ -34,11 +35,19 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 		before = strings.Split(string(b), "\n")
 	}
-	for _, x := range found {
-		if !slices.Contains(before, x) {
-			t.Errorf("left behind: %s", x)
-		}
+	left := newIn(found, before)
+	// What was killed in the last test may still be ending.
+	for end := time.Now().Add(testenv.Patience); len(left) > 0 && time.Now().Before(end); left = newIn(ours(t), before) {
+		time.Sleep(time.Second)
 	}
+	for _, x := range left {
+		t.Errorf("left behind: %s", x)
+	}
+}
+
+// newIn are those of found that were not there before.
+func newIn(found, before []string) []string {
+	return slices.DeleteFunc(found, func(x string) bool { return slices.Contains(before, x) })
 }
 
 // ours lists everything of ours on this machine: on the engine, in the mount
