@@ -50,8 +50,8 @@ func memoryBackend(_ context.Context, h plugin.HostConfig, log *slog.Logger) (*p
 		Driver: driver.NewDocker(fake, driver.DockerOpts{}), Runner: fake, Ref: runnertest.Ref,
 		Control: oneDecision{},
 		Outputs: &keeper.Client{
-			Socket: socket, Command: []string{self, "keeper", "-socket", socket, "-idle", "100ms"},
-			Holder: []string{self, "holder", "-socket", keeper.HolderSocket(socket), "-idle", "100ms"}, Log: log,
+			Socket: socket, Command: []string{self, "keeper", "-socket", socket, "-idle", "2s"},
+			Holder: []string{self, "holder", "-socket", keeper.HolderSocket(socket), "-idle", "2s"}, Log: log,
 		},
 		RunDir:    func(run uuid.UUID) string { return runs },
 		StageRoot: filepath.Join(h.DataDir, "stage"),

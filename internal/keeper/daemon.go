@@ -67,6 +67,10 @@ func (d daemon) askOnce(ctx context.Context, r request, fds ...int) (response, e
 	return resp, nil
 }
 
+// startWait bounds how long a process that was started may take to answer: the
+// node may be busy with whatever else is starting on it.
+const startWait = 30 * time.Second
+
 // start starts the process and waits until it answers. It gets a session
 // of its own and holds none of our streams: what reads them would wait for it.
 func (d daemon) start(ctx context.Context) error {
@@ -88,7 +92,7 @@ func (d daemon) start(ctx context.Context) error {
 	}
 	died := make(chan error, 1)
 	go func() { died <- cmd.Wait() }()
-	for range 200 {
+	for end := time.Now().Add(startWait); time.Now().Before(end); {
 		if _, err := d.askOnce(ctx, request{Op: "list"}); !errors.Is(err, ErrGone) {
 			return err
 		}
