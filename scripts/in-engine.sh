@@ -23,6 +23,12 @@ finish() {
     kill "$engine" 2>/dev/null || true
     wait "$engine" 2>/dev/null || true
   fi
+  # An engine may mount its folder on itself, and its last containers' parts go in their own time.
+  for _ in $(seq 40); do
+    awk -v dir="$dir/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | sort -r | xargs -r umount 2>/dev/null || true
+    rm -rf "$dir" 2>/dev/null && return
+    sleep 0.25
+  done
   rm -rf "$dir"
 }
 trap finish EXIT

@@ -86,6 +86,9 @@ func imageArchive(name string, c ImageConfig) ([]byte, error) {
 	}
 	config, err := json.Marshal(map[string]any{
 		"architecture": arch, "os": "linux", "created": "1970-01-01T00:00:00Z",
+		// An identity of its own: an engine that loads an image while it removes
+		// another name of it may lose both.
+		"comment": name,
 		"config": map[string]any{
 			"Entrypoint": c.Entrypoint, "Cmd": c.Cmd, "Env": append([]string{"PATH=/bin:/usr/bin"}, c.Env...),
 			"User": c.User, "WorkingDir": c.WorkingDir, "StopSignal": c.StopSignal, "Labels": c.Labels,
