@@ -33,9 +33,8 @@ func TestF15BackgroundChildHoldsTheOutput(t *testing.T) {
 	if got := code(t, err); got != 3 || !bytes.HasSuffix(out, []byte("\n20000\n")) {
 		t.Errorf("exit %d, output ends %q", got, out[max(0, len(out)-20):])
 	}
-	if running(mark) != 1 {
-		t.Error("the background child did not live on")
-	}
+	// It may still be the shell's fork when the shell has ended.
+	eventually(t, "the background child lives on", func() bool { return running(mark) == 1 })
 }
 
 func TestF15OutputAtExitIsDeliveredToASlowReader(t *testing.T) {
@@ -95,7 +94,7 @@ func TestF17ReaderGoneEndsTheExec(t *testing.T) {
 }
 
 func TestExecForwardsToTheWholeGroup(t *testing.T) {
-	cmd := wardynRec(t, "exec", "e6", "--", "sh", "-c", "sh -c 'trap \"echo inner; exit\" TERM; echo ready; while :; do sleep 0.02; done' & trap : TERM; wait; wait; echo outer; exit 8")
+	cmd := wardynRec(t, "exec", "e6", "--", "sh", "-c", "trap : TERM; sh -c 'trap \"echo inner; exit\" TERM; echo ready; while :; do sleep 0.02; done' & wait; wait; echo outer; exit 8")
 	out := readLines(t, cmd)
 	out.want("ready")
 	cmd.Process.Signal(syscall.SIGTERM)

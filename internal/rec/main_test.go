@@ -71,7 +71,7 @@ func beDirty(argv []string) {
 
 // testCtx bounds what a test starts: a hang is a failure with a place.
 func testCtx(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -79,7 +79,7 @@ func testCtx(t *testing.T) context.Context {
 // wardynRec is a command line of the program under test.
 func wardynRec(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(testCtx(t), recPath, args...)
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = time.Minute
 	return cmd
 }
 
@@ -91,7 +91,7 @@ func asPID1(t *testing.T, args ...string) *exec.Cmd {
 		t.Skip("a pid namespace needs root")
 	}
 	cmd := exec.CommandContext(testCtx(t), "unshare", append([]string{"-pf", "--mount-proc", "--kill-child", recPath}, args...)...)
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = time.Minute
 	return cmd
 }
 
@@ -157,7 +157,7 @@ func (l lines) want(text string) {
 		if !ok || got != text {
 			l.t.Fatalf("line %q (more: %v), want %q", got, ok, text)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(testenv.Patience):
 		l.t.Fatalf("no line, want %q", text)
 	}
 }

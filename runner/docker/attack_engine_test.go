@@ -119,12 +119,15 @@ func TestK13PidsAtCC2(t *testing.T) {
 	w.assumeWorks(t, classFor("runsc"), "runsc")
 	spec := specFor(t, "runsc")
 	spec.Resources.PidsLimit = 64
-	spec.Task = &runner.TaskProcess{Argv: sh("i=0; while [ $i -lt 2000 ]; do sleep 98765 & i=$((i+1)); done; wait"), User: "1000:1000", NoNetwork: true}
+	spec.Task = &runner.TaskProcess{Argv: sh("until test -e /home/agent/go; do sleep 0.05; done; i=0; while [ $i -lt 2000 ]; do sleep 98765 & i=$((i+1)); done; wait"), User: "1000:1000", NoNetwork: true}
 	ref := w.startedSandbox(t, spec)
 	dir := w.pidsCgroup(t, ref)
 	limit := readNumber(t, dir+"/pids.max")
 	if want := hostPids(64, classFor("runsc")); limit != want {
 		t.Errorf("the host's limit is %d, want %d", limit, want)
+	}
+	if res := (&box{Runner: w.Runner, ref: ref}).run(t, runner.ExecSpec{Argv: sh("mkdir -p /home/agent && : >/home/agent/go")}, ""); res.code != 0 {
+		t.Fatalf("%+v", res)
 	}
 	most, ended := int64(0), false
 	testenv.Eventually(t, "the limit", func() bool {

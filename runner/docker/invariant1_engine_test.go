@@ -125,8 +125,12 @@ func (w *world) heard(t *testing.T, rt string, guards bool) (n, sent int) {
 			t.Logf("%s: %s", target, res.Detail)
 		}
 	}
-	service.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // the probe has waited already
-	for {
+	patience := 100 * time.Millisecond // the probe has waited already
+	if !guards {
+		patience = testenv.Patience // for what is known to be on its way
+	}
+	service.SetReadDeadline(time.Now().Add(patience))
+	for guards || n < sent {
 		b := make([]byte, 64)
 		size, _, err := service.ReadFrom(b)
 		if err != nil {
@@ -136,6 +140,7 @@ func (w *world) heard(t *testing.T, rt string, guards bool) (n, sent int) {
 			n++
 		}
 	}
+	return n, sent
 }
 
 // asRoot runs the machine's ip in a user namespace of a sandbox under gVisor.
@@ -205,23 +210,23 @@ func TestK16SidecarRunLegOnly(t *testing.T) {
 	spec := specFor(t, "runc")
 	w.sandbox(t, spec)
 	egressID := w.netID(t, w.EgressNetworkName())
-	dial := func(spec runner.SandboxSpec) error {
+	dial := func(spec runner.SandboxSpec, patience time.Duration) error {
 		addr := netip.AddrPortFrom(w.address(t, ProxyName(w.nameOf(t, spec.RunID)), egressID), 3128).String()
-		c, err := net.DialTimeout("tcp", addr, 3*time.Second)
+		c, err := net.DialTimeout("tcp", addr, patience)
 		if err != nil {
 			return err
 		}
 		c.Close()
 		return nil
 	}
-	if err := dial(spec); err == nil {
+	if err := dial(spec, 3*time.Second); err == nil {
 		t.Error("the host reaches the sidecar over the egress leg")
 	}
 
 	w.control.listen = "0.0.0.0"
 	wide := specFor(t, "runc")
 	w.sandbox(t, wide)
-	if err := dial(wide); err != nil {
+	if err := dial(wide, testenv.Patience); err != nil {
 		t.Errorf("without the guard the host does not reach it: %v", err)
 	}
 	target := "tcp:" + netip.AddrPortFrom(w.address(t, ProxyName(wide.RunID), egressID), 3128).String()

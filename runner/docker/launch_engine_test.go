@@ -36,7 +36,7 @@ func TestK42LaunchedTaskFindsItsSidecarReady(t *testing.T) {
 			if err != nil || code != 9 {
 				t.Errorf("launched %v: exit %d, %v", launched, code, err)
 			}
-			if err := <-ended; err != nil {
+			if err := await(t, "the end of its output", ended); err != nil {
 				t.Error(err)
 			}
 			if out := stdout.String(); !strings.Contains(out, "10.213.") || !strings.HasSuffix(out, "open\n") {

@@ -39,7 +39,7 @@ func TestK8EveryLineArrives(t *testing.T) {
 		if got := b.waited(t); got != "9" {
 			t.Errorf("Wait: %s", got)
 		}
-		if err := <-ended; err != nil {
+		if err := await(t, "the end of its output", ended); err != nil {
 			t.Errorf("end of output: %v", err)
 		}
 		out, errs := stdout.String(), stderr.String()
@@ -133,6 +133,8 @@ func TestExecOfMainProcess(t *testing.T) {
 	if err := <-waiting; !errors.Is(err, context.Canceled) {
 		t.Errorf("Wait with its context over: %v", err)
 	}
+	w := &world{Runner: b.Runner, cl: b.cl}
+	w.awaitProgram(t, b.ref, "sleep")
 	// Another process of this program knows nothing and needs nothing.
 	other := &Runner{opts: b.opts, api: b.cl}
 	if err := other.StopProcess(ctx, b.ref, "SIGTERM", time.Minute); err != nil {
@@ -259,7 +261,8 @@ func TestAttachOutput(t *testing.T) {
 		live := newCollector()
 		live.Follow(t.Context(), b.ref, out)
 		stdout, _ := live.streams(t)
-		if log := b.log(t, "stdout"); stdout == "" || !strings.HasSuffix(log, stdout) {
+		log := b.log(t, "stdout")
+		if stdout == "" || !strings.HasSuffix(log, stdout) {
 			t.Errorf("what came live, %d bytes, is not the end of the log of %d bytes", len(stdout), len(log))
 		}
 		if _, err := b.AttachOutput(t.Context(), b.ref); !errors.Is(err, runner.ErrPrecondition) {

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
@@ -108,17 +110,39 @@ func lastOf(p netip.Prefix) netip.Addr {
 // judge says whether anything was heard; nil is no. The probe is over, so what
 // it sent has arrived.
 func (e *ears) judge() error {
-	e.strays.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	raw, err := e.strays.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return fmt.Errorf("listen for a probe's broadcasts: %w", err)
+	}
 	b := make([]byte, 64)
 	for {
-		n, from, err := e.strays.ReadFrom(b)
-		if err != nil {
+		// Without a deadline: one that has passed before the read, on a busy
+		// host, hides what has arrived.
+		var n int
+		var from unix.Sockaddr
+		var rerr error
+		err := raw.Read(func(fd uintptr) bool {
+			n, from, rerr = unix.Recvfrom(int(fd), b, unix.MSG_DONTWAIT)
+			return true
+		})
+		switch {
+		case errors.Is(rerr, unix.EAGAIN):
 			return nil
-		}
-		if strings.HasPrefix(string(b[:n]), "wardyn-rec") {
-			return fmt.Errorf("the host hears broadcasts of a sandbox (from %s); no sandbox is created while that is so: net.ipv4.conf.BRIDGE.rp_filter must stay 1", from)
+		case rerr == nil && err == nil && strings.HasPrefix(string(b[:n]), "wardyn-rec"):
+			return fmt.Errorf("the host hears broadcasts of a sandbox (from %s); no sandbox is created while that is so: net.ipv4.conf.BRIDGE.rp_filter must stay 1", senderOf(from))
+		case errors.Is(rerr, unix.EINTR), rerr == nil && err == nil:
+		default:
+			return fmt.Errorf("listen for a probe's broadcasts: %w", errors.Join(err, rerr))
 		}
 	}
+}
+
+// senderOf is an IPv4 socket's address and port.
+func senderOf(a unix.Sockaddr) string {
+	if v4, ok := a.(*unix.SockaddrInet4); ok {
+		return netip.AddrPortFrom(netip.AddrFrom4(v4.Addr), uint16(v4.Port)).String()
+	}
+	return "an unknown address"
 }
 
 func (e *ears) close() {

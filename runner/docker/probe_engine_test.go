@@ -22,7 +22,7 @@ func TestR63ProbeRunsEachClass(t *testing.T) {
 		}
 		want = append(want, classFor(rt))
 	}
-	f := w.Probe(t.Context())
+	f := w.probed(t)
 	if !f.Healthy || !f.Capabilities.StructuralEgress || !slices.Equal(f.Capabilities.ConfinementClasses, want) {
 		t.Errorf("%+v, want %v", f, want)
 	}

@@ -132,6 +132,13 @@ func (w *world) startedSandbox(t *testing.T, spec runner.SandboxSpec) string {
 	return ref
 }
 
+// awaitProgram waits until a program runs in a sandbox whose task is to start
+// it. A signal that comes before pid 1 listens ends it with a code of its own.
+func (w *world) awaitProgram(t *testing.T, ref, name string) {
+	t.Helper()
+	testenv.Eventually(t, name+" runs", func() bool { return w.direct(t, ref, "pidof", name) != "" })
+}
+
 // address is a container's address on a network.
 func (w *world) address(t *testing.T, name, networkName string) netip.Addr {
 	t.Helper()

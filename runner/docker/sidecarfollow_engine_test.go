@@ -33,8 +33,7 @@ func TestSidecarEndsWithAStoppedTask(t *testing.T) {
 		if err := w.Start(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}
-		// A signal that comes before pid 1 listens ends it with a code of its own.
-		testenv.Eventually(t, "the task runs again", func() bool { return w.direct(t, ref, "pidof", "sleep") != "" })
+		w.awaitProgram(t, ref, "sleep")
 		if err := w.StopProcess(t.Context(), ref, "", time.Minute); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +44,7 @@ func TestSidecarEndsWithAStoppedTask(t *testing.T) {
 		if err := w.KillSandbox(t.Context(), ref); err != nil {
 			t.Error(err)
 		}
-		if err := <-kept; err != nil {
+		if err := await(t, "the end of KeepSidecar", kept); err != nil {
 			t.Errorf("KeepSidecar: %v", err)
 		}
 	})

@@ -45,7 +45,7 @@ func (k keeping) death(t *testing.T) runner.SidecarDeath {
 		return d
 	case err := <-k.ended:
 		t.Fatalf("KeepSidecar: %v", err)
-	case <-time.After(time.Minute):
+	case <-time.After(testenv.Patience):
 		t.Fatal("nothing was heard of the sidecar's death")
 	}
 	return runner.SidecarDeath{}
@@ -55,7 +55,7 @@ func (k keeping) death(t *testing.T) runner.SidecarDeath {
 func (w *world) refusal(t *testing.T, ref string) string {
 	t.Helper()
 	x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh(
-		`printf 'GET http://denied.example.com/ HTTP/1.1\r\nHost: denied.example.com\r\nConnection: close\r\n\r\n' | nc -w 5 wardyn-proxy 3128`)})
+		`printf 'GET http://denied.example.com/ HTTP/1.1\r\nHost: denied.example.com\r\nConnection: close\r\n\r\n' | nc -w 60 wardyn-proxy 3128`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func (w *world) testRecoveredReplacement(t *testing.T, spec runner.SandboxSpec, 
 	if err := w.KillSandbox(t.Context(), ref); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-k.ended; err != nil {
+	if err := await(t, "the end of KeepSidecar", k.ended); err != nil {
 		t.Errorf("KeepSidecar of a sandbox that is gone: %v", err)
 	}
 	if err := plane.Forget(spec.RunID); err != nil {
@@ -210,7 +210,7 @@ func TestSandboxWithoutSidecarIsStopped(t *testing.T) {
 	if d := k.death(t); d.Err == nil || !strings.Contains(d.Err.Error(), "nonsense") {
 		t.Errorf("death: %+v", d)
 	}
-	if err := <-k.ended; !errors.Is(err, runner.ErrSidecarLost) {
+	if err := await(t, "the end of KeepSidecar", k.ended); !errors.Is(err, runner.ErrSidecarLost) {
 		t.Errorf("KeepSidecar: %v", err)
 	}
 	if st, err := w.Status(t.Context(), ref); err != nil || st.ExitCode == nil {

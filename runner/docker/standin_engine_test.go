@@ -133,15 +133,10 @@ func TestR63HangingRuntime(t *testing.T) {
 	}})
 	w := newWorld(t)
 	defer os.WriteFile(stop, nil, 0o644) // the world's end waits for the probe's
-	began := time.Now()
-	f := w.Probe(t.Context())
-	for f.Pending && time.Since(began) < probeTimeout {
-		if runcWorks := f.Classes[0].Works; runcWorks {
-			break // the other class's probe goes on, and CC1 is offered meanwhile
-		}
-		f = w.Probe(t.Context())
-	}
-	if !f.Healthy || f.Classes[1].Works || !strings.Contains(f.Classes[1].Reason, "running") {
+	var f runner.Findings
+	testenv.Eventually(t, "CC1 is offered", func() bool { f = w.Probe(t.Context()); return f.Healthy })
+	// The other class's probe goes on meanwhile, or on a busy machine has taken its whole time.
+	if c := f.Classes[1]; c.Works || !strings.Contains(c.Reason, "still running") && !strings.Contains(c.Reason, "hangs") {
 		t.Errorf("while it hangs: %+v", f)
 	}
 	host := mustFacts(t, w.Runner)
@@ -164,7 +159,7 @@ func TestR63HangingRuntime(t *testing.T) {
 	e.Reload(t, map[string]testenv.Runtime{"runsc": {Path: gvisor, Args: []string{"--overlay2=none"}}})
 	testenv.Eventually(t, "gVisor after the reload", func() bool {
 		f := w.Probe(t.Context())
-		return f.Classes[1].Works && !f.Classes[1].Checked.IsZero()
+		return len(f.Classes) > 1 && f.Classes[1].Works && !f.Classes[1].Checked.IsZero()
 	})
 }
 
@@ -174,8 +169,7 @@ func TestR59StandinMicroVM(t *testing.T) {
 	fake := testenv.Runtime{Path: testenv.Build(t, "./runner/docker/testdata/fakevm")}
 	testenv.StartEngine(t, testenv.EngineOptions{Runtimes: map[string]testenv.Runtime{"kata-standin": fake, "krun": fake}})
 	w := newWorld(t)
-	var f runner.Findings
-	testenv.Eventually(t, "probes", func() bool { f = w.Probe(t.Context()); return !f.Pending })
+	f := w.probed(t)
 	if c := f.Classes[2]; !c.Works || c.Runtime != "kata-standin" || f.Capabilities.Resolved[types.CC3] != "oci/kata-standin" {
 		t.Fatalf("%+v", f)
 	}

@@ -23,7 +23,7 @@ func TestRunnerContract(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.Probe(t.Context())
+		w.probed(t)
 		runnertest.Run(t, runnertest.Suite{
 			New:   func(*testing.T) runner.Runner { return w },
 			Image: testenv.Image(t),

@@ -118,6 +118,17 @@ func (w *world) sandbox(t *testing.T, spec runner.SandboxSpec) string {
 	return sb.Ref
 }
 
+// probed is what probes of all the engine's runtimes have found. A busy engine
+// may not answer a health check in its time.
+func (w *world) probed(t *testing.T) (f runner.Findings) {
+	t.Helper()
+	testenv.Eventually(t, "probes of a healthy engine", func() bool {
+		f = w.Probe(t.Context())
+		return f.Healthy && !f.Pending
+	})
+	return f
+}
+
 // classFor is the class that a runtime of the tests gives.
 func classFor(runtime string) types.ConfinementClass {
 	if runtime == "runsc" {

@@ -11,16 +11,25 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
-// quick is a delivery that does not try for long.
+// quick is a delivery that does not wait long between its tries.
 func quick(t *testing.T, to string) *Delivery {
 	t.Helper()
 	d, err := New(to, "token")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.every, d.lastly = 5*time.Millisecond, 50*time.Millisecond
+	d.every, d.lastly = 5*time.Millisecond, testenv.Patience
+	return d
+}
+
+// brief is a quick one that does not try for long, either.
+func brief(t *testing.T, to string) *Delivery {
+	d := quick(t, to)
+	d.lastly = 50 * time.Millisecond
 	return d
 }
 
@@ -32,7 +41,7 @@ func TestW10NobodyListens(t *testing.T) {
 	}
 	done := make(chan struct{})
 	close(done)
-	if err := quick(t, "http://127.0.0.1:1/x").Follow(path, done); err == nil {
+	if err := brief(t, "http://127.0.0.1:1/x").Follow(path, done); err == nil {
 		t.Error("nothing is said of it")
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
 // wrongEnv makes this binary, run as a child of Class, give a wrong answer.
@@ -97,18 +99,25 @@ func TestNetVerdicts(t *testing.T) {
 	}
 	defer silent.Close()
 	full := fullListener(t)
-	closed, _ := net.Listen("tcp", "127.0.0.1:0")
-	closed.Close()
-	dns := dnsStandIn(t)
+	checkVerdicts(t, testenv.Patience.String(), true, [][2]string{
+		{"tcp:" + ta.String(), "connected"}, {"udp:" + ua.String(), "answered 11 bytes"}, {"frag:" + ua.String(), "answered 11 bytes"},
+		{"tcp:" + refusing(t), "refused"}, {"dns:" + dnsStandIn(t) + ":example.org", "answered rcode 3, 0 records"},
+	})
+	checkVerdicts(t, "300ms", false, [][2]string{
+		{"udp:" + silent.LocalAddr().String(), "no answer"}, {"tcp:" + full, "no answer"}, {"dns:" + ua.String() + ":example.org", "no answer"},
+	})
+}
 
-	targets := []string{"tcp:" + ta.String(), "udp:" + ua.String(), "frag:" + ua.String(), "udp:" + silent.LocalAddr().String(), "tcp:" + full,
-		"tcp:" + closed.Addr().String(), "dns:" + dns + ":example.org", "dns:" + ua.String() + ":example.org"}
-	want := []NetResult{{"", true, "connected"}, {"", true, "answered 11 bytes"}, {"", true, "answered 11 bytes"}, {"", false, "no answer"}, {"", false, "no answer"},
-		{"", true, "refused"}, {"", true, "answered rcode 3, 0 records"}, {"", false, "no answer"}}
-	got := verdicts(t, append([]string{"-timeout", "300ms"}, targets...)...)
-	for i, w := range want {
-		if got[i].Target != targets[i] || got[i].Reached != w.Reached || !strings.HasPrefix(got[i].Detail, w.Detail) {
-			t.Errorf("%s: %+v, want %+v", targets[i], got[i], w)
+// checkVerdicts probes targets, each with how the detail of its verdict begins.
+func checkVerdicts(t *testing.T, timeout string, reached bool, want [][2]string) {
+	t.Helper()
+	args := []string{"-timeout", timeout}
+	for _, w := range want {
+		args = append(args, w[0])
+	}
+	for i, got := range verdicts(t, args...) {
+		if w := want[i]; got.Target != w[0] || got.Reached != reached || !strings.HasPrefix(got.Detail, w[1]) {
+			t.Errorf("%s: %+v, want %v, %s", w[0], got, reached, w[1])
 		}
 	}
 }
@@ -169,7 +178,7 @@ func TestF33LinkLocal(t *testing.T) {
 	}
 	script := `
 		set -e
-		unshare -n sleep 60 & other=$!
+		unshare -n sleep 600 & other=$!
 		trap 'kill $other; wait' EXIT
 		while [ "$(readlink /proc/$other/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.02; done
 		inside="nsenter -t $other -n"
@@ -180,9 +189,10 @@ func TestF33LinkLocal(t *testing.T) {
 		ip link set wva up; $inside ip link set wvb up
 		addr=
 		while [ -z "$addr" ]; do addr=$($inside ip -6 -o addr show wvb scope link -tentative | sed 's/.*inet6 \([^/]*\).*/\1/'); sleep 0.05; done
+		until ip -6 -o addr show wva scope link -tentative | grep -q inet6; do sleep 0.05; done
 		$inside $0 listen 'tcp:[::]:4711' >/dev/null & listener=$!
 		trap 'kill $other $listener; wait' EXIT
-		$0 netprobe "tcp6ll:[$addr]:4711" 'tcp6ll:[fe80::dead]:4711'`
+		$0 netprobe -timeout 60s -settle 2s "tcp6ll:[$addr]:4711" 'tcp6ll:[fe80::dead]:4711'`
 	cmd := exec.CommandContext(t.Context(), "unshare", "-nm", "sh", "-c", script, os.Args[0])
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -212,15 +222,19 @@ func TestToEverybodyNeedsNoRoute(t *testing.T) {
 		t.Skip("a network namespace takes root")
 	}
 	script := `ip link set lo up && ip link add name v0 type veth peer name v1 && ip addr add 192.0.2.2/29 dev v0 &&
-		ip link set v0 up && ip link set v1 up && exec "$0" netprobe -timeout 300ms "$@"`
-	targets := []string{"udp:255.255.255.255:9", "frag:255.255.255.255:9", "udp:224.0.0.1:9", "frag:224.0.0.1:9", "udp:198.51.100.1:9"}
+		ip link set v0 up && ip link set v1 up && "$0" netprobe -timeout 300ms "$@" && exec "$0" netprobe -timeout 60s udp:198.51.100.1:9`
+	targets := []string{"udp:255.255.255.255:9", "frag:255.255.255.255:9", "udp:224.0.0.1:9", "frag:224.0.0.1:9"}
 	out, err := exec.CommandContext(t.Context(), "unshare", append([]string{"--net", "sh", "-c", script, os.Args[0]}, targets...)...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, r := range decode(t, out) {
-		if sent := r.Detail == "no answer"; sent != (i < 4) {
+	got := decode(t, out)
+	for i, r := range got {
+		if sent := r.Detail == "no answer"; sent != (i < len(targets)) {
 			t.Errorf("%s: %s", r.Target, r.Detail)
 		}
+	}
+	if len(got) != len(targets)+1 {
+		t.Errorf("%d verdicts", len(got))
 	}
 }

@@ -26,12 +26,10 @@ func TestNetSettles(t *testing.T) {
 			slow.WriteTo([]byte("here"), from)
 		}
 	}()
-	closed, _ := net.Listen("tcp", "127.0.0.1:0")
-	closed.Close()
 	quiet, late := "udp:"+silent.LocalAddr().String(), "udp:"+slow.LocalAddr().String()
 
 	// With the whole timeout the test would not end.
-	got := verdicts(t, "-timeout", "24h", "-settle", "50ms", "tcp:"+closed.Addr().String(), quiet, "tcp:"+fullListener(t))
+	got := verdicts(t, "-timeout", "24h", "-settle", "50ms", "tcp:"+refusing(t), quiet, "tcp:"+fullListener(t))
 	if !got[0].Reached || got[1] != (NetResult{quiet, false, "no answer"}) || got[2].Detail != "no answer" {
 		t.Errorf("%+v", got)
 	}

@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
 // A socket counts as reached when somebody behind it says something.
@@ -31,7 +32,7 @@ func TestUnixTarget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := tg.try(patience{timeout: 5 * time.Second}); r.Reached != reached {
+		if r := tg.try(patience{timeout: testenv.Patience}); r.Reached != reached {
 			t.Errorf("%s: %+v", path, r)
 		}
 	}
