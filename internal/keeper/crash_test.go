@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
 func TestK8KeeperKilledInTheMiddle(t *testing.T) {
@@ -32,7 +34,10 @@ func killKeeper(t *testing.T, alive bool) {
 			}
 		})
 	}
-	time.Sleep(200 * time.Millisecond)
+	testenv.Eventually(t, "output is under way", func() bool {
+		pos, err := ReadPosition(w.task.Position)
+		return err == nil && pos[stdout].Delivered > 0 && pos[stderr].Delivered > 0
+	})
 	kill(t, w.Socket)
 	if _, err := w.Wait(t.Context(), "t"); !errors.Is(err, ErrGone) {
 		t.Fatalf("Wait with the keeper dead: %v", err)
@@ -53,8 +58,8 @@ func killKeeper(t *testing.T, alive bool) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	exact(t, "stdout", out.text(), lines, 1)
-	exact(t, "stderr", errs.text(), lines, 1)
+	exact(t, "stdout", out.lines("stdout", lines), lines, 1)
+	exact(t, "stderr", errs.lines("stderr", lines), lines, 1)
 }
 
 // The death of the keeper alone ends no log: the holder has the FIFOs too.
@@ -80,7 +85,7 @@ func TestK8LogSurvivesTheKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	if got := <-out; got != want.String() {
+	if got := whole(t, out); got != want.String() {
 		t.Errorf("got %d bytes, want %d:\n%s", len(got), want.Len(), got)
 	}
 }
@@ -129,7 +134,7 @@ func attachEnds(t *testing.T, alive bool) {
 		t.Fatal(err)
 	}
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	if got := <-out; got != want {
+	if got := whole(t, out); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -164,7 +169,7 @@ func lossIsSaid(t *testing.T, since time.Time, sinceErr error, want string) {
 		t.Fatal(err)
 	}
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	if got := out.text(); !strings.HasSuffix(got, "old\n"+want) {
+	if got := out.text(want); !strings.HasSuffix(got, "old\n"+want) {
 		t.Errorf("end of the log: %q", got[max(0, len(got)-120):])
 	}
 }
@@ -221,20 +226,25 @@ func collectAll(t *testing.T, path string) *gathered {
 	return g
 }
 
-// text waits until nothing more comes.
-func (g *gathered) text() string {
+// text waits until nothing more comes after what it is to end in, or for so
+// long that this will not come.
+func (g *gathered) text(end string) string {
 	last := -1
-	for {
+	for late := time.Now().Add(testenv.Patience); ; time.Sleep(100 * time.Millisecond) {
 		g.mu.Lock()
 		n := g.b.Len()
 		s := g.b.String()
 		g.mu.Unlock()
-		if n == last {
+		if n == last && strings.HasSuffix(s, end) || time.Now().After(late) {
 			return s
 		}
 		last = n
-		time.Sleep(200 * time.Millisecond)
 	}
+}
+
+// lines is text that ends in so many lines of a name, see exact.
+func (g *gathered) lines(name string, lines int) string {
+	return g.text(fmt.Sprintf("%s %d\n", name, lines))
 }
 
 // exact checks that every line is there in order; at most one chunk of bytes a

@@ -154,8 +154,8 @@ func killOnEngine(t *testing.T, e engine, image, rt, script string) {
 		e.resume(ctx, t, w, c.ID)
 	}
 	must(t, w.Finish(ctx, w.task, 10*time.Second))
-	exact(t, "1", out.text(), lines, kills)
-	exact(t, "2", errs.text(), lines, kills)
+	exact(t, "1", out.lines("1", lines), lines, kills)
+	exact(t, "2", errs.lines("2", lines), lines, kills)
 }
 
 func (e engine) alive(t *testing.T, id string) bool {

@@ -5,9 +5,10 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
 // Plugin and keeper die at one moment, under a collector that ends at the first
@@ -63,16 +64,13 @@ func TestK8HolderIsReplaced(t *testing.T) {
 	w.follow(t)
 	first := peer(t, HolderSocket(w.Socket))
 	killProcess(t, "holder-process", HolderSocket(w.Socket))
-	for {
+	testenv.Eventually(t, "the next holder has the task", func() bool {
 		r, err := w.holder().ask(t.Context(), false, request{Op: "list"})
-		if err == nil && strings.Join(r.IDs, " ") == w.task.ID {
-			break
-		}
 		if err != nil && !errors.Is(err, ErrGone) {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return err == nil && strings.Join(r.IDs, " ") == w.task.ID
+	})
 	if peer(t, HolderSocket(w.Socket)) == first {
 		t.Error("the holder did not die")
 	}

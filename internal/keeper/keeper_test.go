@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
 func TestD6OutputReachesBothFIFOs(t *testing.T) {
@@ -27,10 +29,10 @@ func TestD6OutputReachesBothFIFOs(t *testing.T) {
 		t.Errorf("status %+v", st)
 	}
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	if got := <-out; got != "one\nno newline at the end" {
+	if got := whole(t, out); got != "one\nno newline at the end" {
 		t.Errorf("stdout %q", got)
 	}
-	if got := <-errs; got != "two\n" {
+	if got := whole(t, errs); got != "two\n" {
 		t.Errorf("stderr %q", got)
 	}
 	if st, _ := w.Status(t.Context(), "t"); st.State != Unknown {
@@ -53,7 +55,7 @@ func TestD6TerminalAndDisabledLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	if got := <-out; got != "early and late" {
+	if got := whole(t, out); got != "early and late" {
 		t.Errorf("stdout %q", got)
 	}
 }
@@ -75,11 +77,7 @@ func TestK8NobodyReads(t *testing.T) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	must(t, w.Finish(t.Context(), w.task, 50*time.Millisecond))
-	select {
-	case <-done:
-	case <-time.After(time.Minute):
-		t.Fatal("the process is still blocked after Finish")
-	}
+	testenv.Await(t, "the process goes on after Finish", done)
 }
 
 // A collector that dies and comes back goes on where it was.
@@ -104,7 +102,7 @@ func TestK8ReaderDiesAndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	if got := <-out; !strings.HasPrefix(got, "line 0\n") || !strings.HasSuffix(got, "line 49\n") {
+	if got := whole(t, out); !strings.HasPrefix(got, "line 0\n") || !strings.HasSuffix(got, "line 49\n") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -148,6 +146,21 @@ func processes(argv []string) int {
 	return n
 }
 
+// Keeper and holder end by themselves when they have had nothing to do for their
+// time, and leave nothing.
+func TestIdleDaemonsEnd(t *testing.T) {
+	w := newWorld(t)
+	dir := filepath.Dir(w.Socket)
+	c := idlingClientOf(w.Socket, time.Second)
+	for _, d := range []daemon{c.keeper(), c.holder()} {
+		testenv.Eventually(t, "one has answered", func() bool { // which it may be too slow for
+			_, err := d.ask(t.Context(), true, request{Op: "list"})
+			return err == nil
+		})
+	}
+	testenv.Eventually(t, "nothing is left of them", func() bool { return len(leftBy(dir)) == 0 })
+}
+
 // TestQuitAfterAKill: a keeper that was killed leaves its socket and its lock
 // behind; nobody waits for it.
 func TestQuitAfterAKill(t *testing.T) {
@@ -185,7 +198,7 @@ func TestK8ClientGoesAndComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, other.Finish(t.Context(), w.task, time.Second))
-	if got := <-out; got != "before\nafter\n" {
+	if got := whole(t, out); got != "before\nafter\n" {
 		t.Errorf("got %q", got)
 	}
 }

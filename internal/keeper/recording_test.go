@@ -46,10 +46,10 @@ func TestK36OutputIsRecorded(t *testing.T) {
 	_, err := w.EndRecording(t.Context(), w.task, "exit 3")
 	must(t, err)
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	if got := <-out; got != "a first-secret\nb later-secret\n" {
+	if got := whole(t, out); got != "a first-secret\nb later-secret\n" {
 		t.Errorf("log %q", got)
 	}
-	<-errs
+	whole(t, errs)
 	got := shown(t, dir)
 	for _, want := range []string{"a <secret-hidden>\n", "b <secret-hidden>\n", "on stderr\n"} {
 		if !strings.Contains(got, want) {
@@ -102,7 +102,7 @@ func TestK36NoRecordingStopsNoOutput(t *testing.T) {
 	st, err := w.Wait(t.Context(), "t")
 	must(t, err)
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	if got := <-out; got != "all\n" || st.Unrecorded == "" {
+	if got := whole(t, out); got != "all\n" || st.Unrecorded == "" {
 		t.Errorf("log %q, %+v", got, st)
 	}
 }

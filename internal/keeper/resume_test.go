@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
@@ -76,7 +77,7 @@ func (w *world) ends(t *testing.T, out <-chan string) string {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	return <-out
+	return whole(t, out)
 }
 
 func TestK8LogBehindTheAttach(t *testing.T) {
@@ -148,7 +149,7 @@ func TestK8OneStreamDrownsTheOther(t *testing.T) {
 	if got, err := w.Resume(t.Context(), w.task, "", true, engine); err != nil || got.Lost != 0 {
 		t.Fatalf("lost %d, %v", got.Lost, err)
 	}
-	<-printed
+	testenv.Await(t, "the end of what is printed", printed)
 	if got, want := w.ends(t, out), "first\ndrowned\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -202,13 +203,13 @@ func TestK8PluginKilledInTheMiddle(t *testing.T) {
 	if after := peer(t, w.Socket); after != before {
 		t.Errorf("keeper %d is gone, %d serves now", before, after)
 	}
-	<-printed
+	testenv.Await(t, "the end of what is printed", printed)
 	w.proc.exit()
 	if st, err := w.Wait(t.Context(), w.task.ID); err != nil || st.State != Ended {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	must(t, w.Finish(t.Context(), w.task, time.Second))
-	for s, text := range [streams]string{<-out, <-errs} {
+	for s, text := range [streams]string{whole(t, out), whole(t, errs)} {
 		if text != w.proc.log[s].String() {
 			t.Errorf("%s: %d bytes, want %d", stream(s), len(text), w.proc.log[s].Len())
 		}

@@ -15,19 +15,22 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
 // The test binary is the keeper process, too.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == "keeper-process" {
-		if err := Run(context.Background(), Options{Socket: os.Args[2], IdleExit: 300 * time.Millisecond}); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	if len(os.Args) == 4 && (os.Args[1] == "keeper-process" || os.Args[1] == "holder-process") {
+		serve := Run
+		if os.Args[1] == "holder-process" {
+			serve = Hold
 		}
-		os.Exit(0)
-	}
-	if len(os.Args) == 3 && os.Args[1] == "holder-process" {
-		if err := Hold(context.Background(), Options{Socket: os.Args[2], IdleExit: 300 * time.Millisecond}); err != nil {
+		idle, err := time.ParseDuration(os.Args[3])
+		if err == nil {
+			err = serve(context.Background(), Options{Socket: os.Args[2], IdleExit: idle})
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -57,17 +60,12 @@ func newWorld(t *testing.T) *world {
 	must(t, unix.Mkfifo(w.task.Stdout, 0o600))
 	must(t, unix.Mkfifo(w.task.Stderr, 0o600))
 	t.Cleanup(func() {
-		must(t, w.Finish(context.Background(), w.task, 0))
+		ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
+		defer cancel()
+		must(t, w.Finish(ctx, w.task, 0))
 		w.Close()
-		left := leftBy(dir)
-		for range 200 { // idle, the keeper ends by itself: its lock goes last
-			if len(left) == 0 {
-				break
-			}
-			time.Sleep(50 * time.Millisecond)
-			left = leftBy(dir)
-		}
-		if len(left) > 0 {
+		must(t, w.Quit(ctx))
+		if left := leftBy(dir); len(left) > 0 {
 			t.Errorf("left behind: %s", left)
 		}
 		os.RemoveAll(dir)
@@ -75,11 +73,14 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// clientOf is a client whose keeper and holder are this test binary.
-func clientOf(sock string) *Client {
+// clientOf is a client whose keeper and holder are this test binary. They are
+// never idle for long enough to end while a test goes on, however slow.
+func clientOf(sock string) *Client { return idlingClientOf(sock, 4*testenv.Patience) }
+
+func idlingClientOf(sock string, idle time.Duration) *Client {
 	return &Client{
-		Socket: sock, Command: []string{os.Args[0], "keeper-process", sock},
-		Holder: []string{os.Args[0], "holder-process", HolderSocket(sock)}, Log: slog.New(slog.DiscardHandler),
+		Socket: sock, Command: []string{os.Args[0], "keeper-process", sock, idle.String()},
+		Holder: []string{os.Args[0], "holder-process", HolderSocket(sock), idle.String()}, Log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -104,16 +105,10 @@ func (w *world) follow(t *testing.T) {
 // delivered waits until so many bytes of stdout are.
 func (w *world) delivered(t *testing.T, n int64) {
 	t.Helper()
-	for {
+	testenv.Eventually(t, fmt.Sprintf("%d bytes are delivered", n), func() bool {
 		pos, err := ReadPosition(w.task.Position)
-		if err == nil && pos[stdout].Delivered == n {
-			return
-		}
-		if t.Context().Err() != nil {
-			t.Fatalf("delivered %d bytes, want %d", pos[stdout].Delivered, n)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return err == nil && pos[stdout].Delivered == n
+	})
 }
 
 // collect reads a FIFO to its end, as a log collector does.
@@ -131,6 +126,12 @@ func collect(t *testing.T, path string) <-chan string {
 		out <- string(b)
 	}()
 	return out
+}
+
+// whole is all that a collector has read, at the end of its FIFO.
+func whole(t *testing.T, collected <-chan string) string {
+	t.Helper()
+	return testenv.Await(t, "the end of the log", collected)
 }
 
 func killProcess(t *testing.T, role, socket string) {

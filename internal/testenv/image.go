@@ -85,8 +85,6 @@ func imageArchive(name string, c ImageConfig) ([]byte, error) {
 		arch = "amd64"
 	}
 	config, err := json.Marshal(map[string]any{
-		// Its own id: of two who remove one image at once an engine fails one.
-		"comment":      name,
 		"architecture": arch, "os": "linux", "created": "1970-01-01T00:00:00Z",
 		// An identity of its own: an engine that loads an image while it removes
 		// another name of it may lose both.

@@ -22,6 +22,19 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
+// Await waits for what another goroutine tells by a channel, its end included,
+// and fails the test when nothing comes within [Patience].
+func Await[T any](t testing.TB, what string, told <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-told:
+		return v
+	case <-time.After(Patience):
+		t.Fatalf("still not after %v: %s", Patience, what)
+		panic("not reached")
+	}
+}
+
 // Buffer collects what several goroutines write. Its zero value is empty.
 type Buffer struct {
 	mu sync.Mutex // guards what follows

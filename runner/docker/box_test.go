@@ -188,7 +188,7 @@ func (c *collector) Follow(_ context.Context, _ string, s runner.OutputStream) e
 // streams waits for the end and returns both streams.
 func (c *collector) streams(t *testing.T) (stdout, stderr string) {
 	t.Helper()
-	await(t, "the end of its output", c.ended)
+	testenv.Await(t, "the end of its output", c.ended)
 	if !c.frames {
 		return string(c.raw), ""
 	}
@@ -197,19 +197,6 @@ func (c *collector) streams(t *testing.T) (stdout, stderr string) {
 		t.Fatal(err)
 	}
 	return out.String(), errs.String()
-}
-
-// await waits for something that is told by a channel, and gives up as
-// [testenv.Eventually] does.
-func await[T any](t *testing.T, what string, told <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-told:
-		return v
-	case <-time.After(testenv.Patience):
-		t.Fatalf("still not after %v: %s", testenv.Patience, what)
-	}
-	panic("not reached")
 }
 
 // demux follows the contract's description of frames, not the client's code.

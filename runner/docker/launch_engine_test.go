@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
@@ -36,7 +37,7 @@ func TestK42LaunchedTaskFindsItsSidecarReady(t *testing.T) {
 			if err != nil || code != 9 {
 				t.Errorf("launched %v: exit %d, %v", launched, code, err)
 			}
-			if err := await(t, "the end of its output", ended); err != nil {
+			if err := testenv.Await(t, "the end of its output", ended); err != nil {
 				t.Error(err)
 			}
 			if out := stdout.String(); !strings.Contains(out, "10.213.") || !strings.HasSuffix(out, "open\n") {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
@@ -39,7 +40,7 @@ func TestK8EveryLineArrives(t *testing.T) {
 		if got := b.waited(t); got != "9" {
 			t.Errorf("Wait: %s", got)
 		}
-		if err := await(t, "the end of its output", ended); err != nil {
+		if err := testenv.Await(t, "the end of its output", ended); err != nil {
 			t.Errorf("end of output: %v", err)
 		}
 		out, errs := stdout.String(), stderr.String()

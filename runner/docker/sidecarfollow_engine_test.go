@@ -44,7 +44,7 @@ func TestSidecarEndsWithAStoppedTask(t *testing.T) {
 		if err := w.KillSandbox(t.Context(), ref); err != nil {
 			t.Error(err)
 		}
-		if err := await(t, "the end of KeepSidecar", kept); err != nil {
+		if err := testenv.Await(t, "the end of KeepSidecar", kept); err != nil {
 			t.Errorf("KeepSidecar: %v", err)
 		}
 	})

@@ -164,7 +164,7 @@ func (w *world) testRecoveredReplacement(t *testing.T, spec runner.SandboxSpec, 
 	if err := w.KillSandbox(t.Context(), ref); err != nil {
 		t.Fatal(err)
 	}
-	if err := await(t, "the end of KeepSidecar", k.ended); err != nil {
+	if err := testenv.Await(t, "the end of KeepSidecar", k.ended); err != nil {
 		t.Errorf("KeepSidecar of a sandbox that is gone: %v", err)
 	}
 	if err := plane.Forget(spec.RunID); err != nil {
@@ -210,7 +210,7 @@ func TestSandboxWithoutSidecarIsStopped(t *testing.T) {
 	if d := k.death(t); d.Err == nil || !strings.Contains(d.Err.Error(), "nonsense") {
 		t.Errorf("death: %+v", d)
 	}
-	if err := await(t, "the end of KeepSidecar", k.ended); !errors.Is(err, runner.ErrSidecarLost) {
+	if err := testenv.Await(t, "the end of KeepSidecar", k.ended); !errors.Is(err, runner.ErrSidecarLost) {
 		t.Errorf("KeepSidecar: %v", err)
 	}
 	if st, err := w.Status(t.Context(), ref); err != nil || st.ExitCode == nil {
