@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/docker/docker/api/types/image"
 
@@ -29,14 +30,14 @@ func TestR68ImagePresent(t *testing.T) {
 
 // S63: callers that want one image share one pull, and one that gives up does
 // not end it for the others.
-func TestS63OnePullForAll(t *testing.T) {
+func TestS63OnePullForAll(t *testing.T) { synctest.Test(t, onePullForAll) }
+
+func onePullForAll(t *testing.T) {
 	w := newFakeWorld(t)
 	w.engine.pull = map[string]image.InspectResponse{"new:1": {ID: "sha256:new"}}
-	entered, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
+	release := make(chan struct{})
 	w.engine.before = func(_ int, call string) error {
 		if strings.HasPrefix(call, "ImagePull") {
-			once.Do(func() { close(entered) })
 			<-release
 		}
 		return nil
@@ -44,34 +45,22 @@ func TestS63OnePullForAll(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error)
 	go func() { first <- w.Pull(ctx, "new:1") }()
-	<-entered
 	var others sync.WaitGroup
-	joined := make(chan struct{}, 5)
 	for range 5 {
 		others.Go(func() {
-			joined <- struct{}{}
 			if err := w.Pull(t.Context(), "new:1"); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	for range 5 {
-		<-joined
-	}
+	synctest.Wait() // all of them wait for the pull
 	cancel()
 	if err := <-first; !errors.Is(err, context.Canceled) {
 		t.Errorf("the one that gave up: %v", err)
 	}
 	close(release)
 	others.Wait()
-	n := 0
-	for _, c := range w.engine.calls {
-		if c == "ImagePull new:1" {
-			n++
-		}
-	}
-	// A caller may come so late that the shared pull is over; then it asks again.
-	if n < 1 || n > 5 {
+	if n := countOf(w.engine.calls, "ImagePull new:1"); n != 1 {
 		t.Errorf("%d pulls", n)
 	}
 	if _, ok := w.engine.images["new:1"]; !ok {
@@ -116,6 +105,26 @@ func TestK30ToolsImageByID(t *testing.T) {
 	w.engine.images = map[string]image.InspectResponse{"sha256:tools": {ID: "sha256:other"}}
 	if _, err := w.toolImage(t.Context()); err == nil || !strings.Contains(err.Error(), "sha256:other") {
 		t.Errorf("err = %v", err)
+	}
+}
+
+// Another installation removes the image, which is its own as well, right after
+// it was loaded.
+func TestToolsImageThatIsRemovedAtOnce(t *testing.T) {
+	for removals, ok := range map[int]bool{0: true, 2: true, 1000: false} {
+		w := newFakeWorld(t)
+		loads := 0
+		w.engine.after = func(_ int, call string) error {
+			if call == "ImageLoad" {
+				if loads++; loads <= removals {
+					delete(w.engine.images, "tools")
+				}
+			}
+			return nil
+		}
+		if _, err := w.toolImage(t.Context()); (err == nil) != ok || loads != min(removals+1, toolLoads) {
+			t.Errorf("%d removals: %v after %d loads", removals, err, loads)
+		}
 	}
 }
 

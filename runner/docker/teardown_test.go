@@ -237,7 +237,10 @@ func TestSidecarsLeaveOneByOne(t *testing.T) {
 		defer w.engine.mu.Unlock()
 		return countOf(w.engine.calls, "ContainerInspect proxy") >= len(refs)
 	})
-	if n := countOf(w.engine.calls, "NetworkDisconnect") + countOf(w.engine.calls, "ContainerStop proxy"); n != 0 {
+	w.engine.mu.Lock()
+	n := countOf(w.engine.calls, "NetworkDisconnect") + countOf(w.engine.calls, "ContainerStop proxy")
+	w.engine.mu.Unlock()
+	if n != 0 {
 		t.Errorf("%d leave while one joins", n)
 	}
 	<-w.joins

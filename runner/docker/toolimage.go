@@ -12,6 +12,11 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
+// toolLoads bounds how often the tools image is loaded that is gone again when
+// it is looked at: other installations on the engine remove theirs, which may be
+// the same.
+const toolLoads = 3
+
 // toolImage makes sure that the image with our two binaries is on the engine
 // and returns its id. It is always used by id: a tag could be moved to another
 // image by anyone who loads an archive.
@@ -21,7 +26,7 @@ func (r *Runner) toolImage(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("tools image: %w", err)
 	}
 	f, err := r.inspectImage(ctx, id)
-	if errors.Is(err, runner.ErrNotFound) {
+	for n := 0; n < toolLoads && errors.Is(err, runner.ErrNotFound); n++ {
 		if err := r.loadImage(ctx, archive); err != nil {
 			return "", fmt.Errorf("tools image: %w", err)
 		}

@@ -15,12 +15,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
 
 func TestFakeKeepsTheContract(t *testing.T) {
-	Run(t, Suite{New: func(*testing.T) runner.Runner { return New(Options{}) }, Image: "test", Timeout: 10 * time.Second})
+	Run(t, Suite{New: func(*testing.T) runner.Runner { return New(Options{}) }, Image: "test", Timeout: testenv.Patience})
 }
 
 // collect is a sink that keeps every stream handed to it.

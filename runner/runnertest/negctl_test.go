@@ -11,13 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
 // negctl names the liar that a process of this test binary is to run.
 const negctl = "WARDYN_NEGCTL"
 
-// impatient takes a client that says nothing for a moment for one that is gone.
+// impatient takes a client that has said nothing for a moment for one that is
+// gone. It notices when that client speaks again, so that no clock of its own runs.
 func impatient(f *Fake) streams {
 	return func(ctx context.Context, ref string, s runner.ExecSpec) (*runner.ExecSession, error) {
 		x, err := f.ExecStream(ctx, ref, s)
@@ -31,12 +33,15 @@ func impatient(f *Fake) streams {
 type timed struct {
 	to   io.WriteCloser
 	end  func() error
-	idle *time.Timer
+	last time.Time // when a message came
 }
 
 func (w *timed) Write(b []byte) (int, error) {
-	if strings.HasPrefix(string(b), "message") && w.idle == nil {
-		w.idle = time.AfterFunc(100*time.Millisecond, func() { w.end() })
+	if strings.HasPrefix(string(b), "message") {
+		if !w.last.IsZero() && time.Since(w.last) > 100*time.Millisecond {
+			w.end()
+		}
+		w.last = time.Now()
 	}
 	return w.to.Write(b)
 }
@@ -49,9 +54,9 @@ func TestLiar(t *testing.T) {
 	if !ok {
 		t.Skip("run by TestC4LiarsAreCaught")
 	}
-	timeout := 20 * time.Second
+	timeout := testenv.Patience
 	if l.hangs {
-		timeout = time.Second
+		timeout = 5 * time.Second
 	}
 	Run(t, Suite{
 		New:   func(*testing.T) runner.Runner { return l.lie(New(Options{})) },
@@ -74,9 +79,9 @@ func TestC4LiarsAreCaught(t *testing.T) {
 			if l.hangs {
 				run += "/^" + l.caught[0] + "$"
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, os.Args[0], "-test.run="+run, "-test.v", "-test.timeout=1m")
+			cmd := exec.CommandContext(ctx, os.Args[0], "-test.run="+run, "-test.v", "-test.timeout="+(2*testenv.Patience).String())
 			cmd.Env = append(os.Environ(), negctl+"="+name)
 			out, err := cmd.CombinedOutput()
 			if err == nil {

@@ -12,7 +12,7 @@ import (
 // probe makes one and returns where it is, "" for nowhere; nil is no probe.
 func CheckRecordingCapability(t *testing.T, r runner.Runner, probe func(t *testing.T) (artifact string)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	caps, err := r.Capabilities(ctx)
 	switch {

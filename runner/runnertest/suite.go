@@ -30,7 +30,7 @@ type Suite struct {
 	// Spec completes a sandbox's specification, which has run, image and
 	// class already; nil leaves it so.
 	Spec func(*runner.SandboxSpec)
-	// Timeout bounds each step; 0 is 30 s.
+	// Timeout bounds each check; 0 is two minutes.
 	Timeout time.Duration
 }
 
@@ -60,7 +60,7 @@ var checks = []struct {
 // that says the power does not exist (C1), or where no class works at all (C5).
 func Run(t *testing.T, s Suite) {
 	if s.Timeout == 0 {
-		s.Timeout = 30 * time.Second
+		s.Timeout = 2 * time.Minute
 	}
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
