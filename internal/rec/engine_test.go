@@ -162,7 +162,7 @@ func killInside(t *testing.T, s sandbox) {
 	if out, code := s.exec(false, inside, "kill", "victim"); code != 0 {
 		t.Fatalf("kill: exit %d, %s", code, out)
 	}
-	if code := <-ended; code != 137 {
+	if code := testenv.Await(t, "the end of the killed exec", ended); code != 137 {
 		t.Errorf("killed exec: %d, want 137", code)
 	}
 	// Killed is not yet dead: a process has to be run to end.

@@ -63,7 +63,7 @@ func newWorld(t *testing.T) *world {
 		control.check(t)
 		if _, id, err := tools.Image(); err == nil {
 			// Another run of these tests may be using it.
-			cl.ImageRemove(ctx, id, image.RemoveOptions{Force: true})
+			cl.ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
 		}
 	})
 	return &world{Runner: r, cl: cl, control: control}
