@@ -83,8 +83,8 @@ func (s *Server) admitConn(conn net.Conn, want netip.Addr, serve func(context.Co
 }
 
 func arrivedAt(conn net.Conn, want netip.Addr) bool {
-	ap, err := netip.ParseAddrPort(conn.LocalAddr().String())
-	return err == nil && ap.Addr().Unmap() == want
+	a, ok := conn.LocalAddr().(*net.TCPAddr)
+	return ok && a.AddrPort().Addr().Unmap() == want
 }
 
 func (c *front) serveWay(ctx context.Context, way Way) (handedOn bool) {

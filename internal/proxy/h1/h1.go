@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 )
 
 // Limits of one head.
@@ -86,6 +87,10 @@ type Source struct {
 
 const firstBuffer = 4 << 10
 
+// firstBuffers are those that no source needs now. A tunnel needs one for its
+// first two messages, which was half of what a fresh one allocated.
+var firstBuffers = sync.Pool{New: func() any { return new([firstBuffer]byte) }}
+
 // NewSource reads from rd.
 func NewSource(rd io.Reader) *Source { return &Source{rd: rd} }
 
@@ -95,11 +100,20 @@ func (s *Source) Buffered() []byte { return s.buf[s.r:s.w] }
 // Discard consumes n buffered bytes.
 func (s *Source) Discard(n int) { s.r += n }
 
-// Release drops the buffer when nothing is in it, so that an idle connection
-// costs no memory.
+// Release gives the buffer up when nothing is in it, so that an idle connection
+// costs no memory. What Buffered returned is somebody else's from then on.
 func (s *Source) Release() {
-	if s.r == s.w {
-		s.buf, s.r, s.w = nil, 0, 0
+	if s.r != s.w {
+		return
+	}
+	s.recycle()
+	s.buf, s.r, s.w = nil, 0, 0
+}
+
+// recycle hands a buffer on that has the first size.
+func (s *Source) recycle() {
+	if len(s.buf) == firstBuffer {
+		firstBuffers.Put((*[firstBuffer]byte)(s.buf))
 	}
 }
 
@@ -148,8 +162,14 @@ func (s *Source) grow(most int) {
 	if size == len(s.buf) {
 		size *= 2
 	}
-	b := make([]byte, size)
+	var b []byte
+	if size == firstBuffer {
+		b = firstBuffers.Get().(*[firstBuffer]byte)[:]
+	} else {
+		b = make([]byte, size)
+	}
 	s.w, s.r = copy(b, s.buf[s.r:s.w]), 0
+	s.recycle()
 	s.buf = b
 }
 
