@@ -30,7 +30,7 @@ func main() {
 	flag.IntVar(&o.n, "n", 20000, "plain requests a round; half as many tunnels, a tenth intercepted")
 	flag.IntVar(&o.conns, "conns", 8, "connections at once")
 	flag.IntVar(&o.mib, "mib", 2048, "MiB of one bulk transfer")
-	flag.StringVar(&o.only, "only", "", "measure proxies whose name begins so, and no others")
+	flag.StringVar(&o.only, "only", "", "measure proxies whose name begins with one of these, separated by commas, and no others")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/proxy:", err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -105,7 +106,7 @@ func start(o options, origin *origin) ([]*proxy, func()) {
 	all = append(all, installed(dir, write, origin)...)
 	var up []*proxy
 	for _, p := range all {
-		if !strings.HasPrefix(p.name, o.only) {
+		if !slices.ContainsFunc(strings.Split(o.only, ","), func(begin string) bool { return strings.HasPrefix(p.name, begin) }) {
 			continue
 		}
 		if err := p.start(); err != nil {
