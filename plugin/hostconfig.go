@@ -59,6 +59,9 @@ type HostConfig struct {
 	// Reaper says what becomes of what no task accounts for.
 	Reaper reaperPlan
 
+	// AgentAPI is a Nomad agent to be asked what none tells a driver; nil is none.
+	AgentAPI *AgentAPI
+
 	EgressHost
 	GitHost
 }
@@ -127,6 +130,7 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 	h.Limits = limitRules(f, c.LimitHostConfig)
 	h.Disk = diskRules(f, c.DiskHostConfig)
 	h.Sessions = sessionRules(c.Sessions)
+	h.AgentAPI = agentAPI(f, c.AgentAPI)
 	h.Record = recordRules(f, c.RecordHostConfig)
 	sortFaults(f)
 	return h, f

@@ -102,6 +102,7 @@ func (p *Plugin) watchNew(b *Backend, t *task, pl plan) {
 	go p.keepSidecar(b, t)
 	go p.keepDisk(b, t, diskEvery)
 	go p.keepRecording(b, t)
+	go p.tellDroppedMax(t)
 	p.taskLog(t).Info("task started", "class", t.state.Class, "image", t.state.Image)
 	p.events.emit(t.config, fmt.Sprintf("Sandbox %s started under %s", t.state.Ref, t.state.Class),
 		"sandbox", t.state.Ref, "class", string(t.state.Class))

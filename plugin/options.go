@@ -24,6 +24,7 @@ type Config struct {
 	Slots            int64              `codec:"slots"`
 	Ports            []string           `codec:"ports"`
 	Reaper           *ReaperConfig      `codec:"reaper"`
+	AgentAPI         *AgentAPIConfig    `codec:"agent_api"`
 
 	EgressPluginConfig `codec:",squash"`
 	SetupPluginConfig  `codec:",squash"`
@@ -48,6 +49,7 @@ type ConfinementConfig struct {
 // because a typed map refuses the spelling that agents' files use.
 func configSpec() *hclspec.Spec {
 	s := map[string]*hclspec.Spec{
+		"agent_api":          agentAPISpec(),
 		"data_dir":           hclspec.Attr("data_dir", hclspec.String),
 		"endpoint":           hclspec.Attr("endpoint", hclspec.String),
 		"subnet_pool":        hclspec.Attr("subnet_pool", hclspec.String),

@@ -2,6 +2,9 @@ package nomad
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -59,8 +62,11 @@ func (c *cluster) deployed(t *testing.T, job, status string) {
 }
 
 // oversubscribed (nomad#10895): what the scheduler allows above memory reaches
-// the sandbox; what it does not, Nomad drops before the driver hears of it.
+// the sandbox; what it does not, Nomad drops before the driver hears of it. An
+// agent that the operator names tells, and an event says so.
 func (c *cluster) oversubscribed(t *testing.T) {
+	c.reconfigured(t, "data_dir           =", `agent_api { url = "`+c.Addr+`" }
+    data_dir           =`)
 	for allowed, want := range map[string][2]string{
 		"false": {"may have 64 MiB and at most no more", "67108864"},
 		"true":  {"may have 64 MiB and at most 128", "134217728"},
@@ -68,6 +74,12 @@ func (c *cluster) oversubscribed(t *testing.T) {
 		c.CLI(t, "operator", "scheduler", "set-config", "-memory-oversubscription="+allowed)
 		c.own(t, "steady", nil)
 		c.untilLog(t, c.running(t, "steady"), want[0])
+		const dropped = "memory_max (128 MiB) is not in force"
+		if allowed == "false" {
+			c.Eventually(t, 60*time.Second, "an event tells of it", func() bool { return strings.Contains(events(c.alloc(t, "steady")), dropped) })
+		} else if said := events(c.alloc(t, "steady")); strings.Contains(said, dropped) {
+			t.Errorf("the events are\n%s", said)
+		}
 		if got := c.inspect(t, "{{.HostConfig.Memory}}"); got != want[1] {
 			t.Errorf("oversubscription %s: a limit of %s bytes, want %s", allowed, got, want[1])
 		}
@@ -75,4 +87,19 @@ func (c *cluster) oversubscribed(t *testing.T) {
 		c.Eventually(t, 60*time.Second, "nothing runs", func() bool { return c.container(t) == "" })
 	}
 	c.CLI(t, "operator", "scheduler", "set-config", "-memory-oversubscription=false")
+}
+
+// reconfigured restarts the agent with a text of its configuration replaced.
+func (c *cluster) reconfigured(t *testing.T, old, text string) {
+	t.Helper()
+	file := filepath.Join(c.Dir, "config", "agent.hcl")
+	b, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(b), old) {
+		t.Fatalf("%v; %q is not in\n%s", err, old, b)
+	}
+	c.Stop(t)
+	if err := os.WriteFile(file, []byte(strings.Replace(string(b), old, text, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Start(t)
 }

@@ -141,7 +141,7 @@ func (j judge) task(ctx context.Context, job *jobfile.Job, g jobfile.Group, t jo
 	for _, n := range r.Notes {
 		out.note(t.Pos, "task %q: %s", t.Name, n)
 	}
-	if t.Resources.MemoryMaxMB != 0 { // no driver can tell, see docs/options.md
+	if t.Resources.MemoryMaxMB != 0 { // only an agent can tell, see the plugin option agent_api
 		out.note(placeOf(t, "resources.memory_max", ""), "task %q: memory_max counts where the scheduler allows memory oversubscription; elsewhere Nomad drops it without a word, and memory is the limit", t.Name)
 	}
 	if j.node != nil && r.Sandbox != nil && len(t.Unread) == 0 {
