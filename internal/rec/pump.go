@@ -27,6 +27,7 @@ type pump struct {
 	out  *os.File
 	// heard, unless nil, is given all that passes.
 	heard func([]byte)
+	quiet time.Duration // drainQuiet
 }
 
 func newPump(out int) (*pump, error) {
@@ -43,7 +44,7 @@ func newPump(out int) (*pump, error) {
 		// Less than asked for is fine.
 		c.Control(func(fd uintptr) { unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pumpSize) })
 	}
-	return &pump{r: r, w: w, out: os.NewFile(uintptr(fd), "out")}, nil
+	return &pump{r: r, w: w, out: os.NewFile(uintptr(fd), "out"), quiet: drainQuiet}, nil
 }
 
 // run copies until end of input or, once the command has ended, until what it
@@ -70,7 +71,11 @@ func (p *pump) run() bool {
 func (p *pump) finish(buf []byte) bool {
 	owed, end := p.held(), time.Now().Add(drainMost)
 	for owed > 0 || time.Now().Before(end) {
-		p.r.SetReadDeadline(time.Now().Add(drainQuiet))
+		var until time.Time // what is owed is there, however late we come to read it
+		if owed <= 0 {
+			until = time.Now().Add(p.quiet)
+		}
+		p.r.SetReadDeadline(until)
 		n, err := p.r.Read(buf)
 		if n > 0 && !p.pass(buf[:n]) {
 			return false
