@@ -53,7 +53,7 @@ func (r *rig) stages(t *testing.T, class string) {
 	}{
 		{"id -u; echo ready > /tmp/ready; sleep 600 &", "1m", 5, "[init] 1000\nready\n", ""},
 		{"echo trying; exit 3", "1m", 122, "[init] trying\n", "The init script failed (exit code 122)"},
-		{"echo on; sleep 600", "1s", 122, "[init] on\n", "The init script failed (exit code 122)"},
+		{"echo on; sleep 600", "5s", 122, "[init] on\n", "The init script failed (exit code 122)"},
 	} {
 		w := r.start(t, class, "cat /tmp/ready; exit 5", asUser("1000"), with(map[string]any{"init": block("script", c.init, "timeout", c.timeout)}))
 		w.exits(t, c.code)
