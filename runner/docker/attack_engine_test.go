@@ -55,7 +55,7 @@ func (w *world) testAttack(t *testing.T, rt, user, image string) {
 	spec.Env = map[string]string{"WARDYN_MITM_CA_PEM": "a run's CA"}
 	spec.Task = &runner.TaskProcess{Argv: sh("attack; echo end; exec sleep 98765"), User: user, NoNetwork: true, Output: sink}
 	ref := w.startedSandbox(t, spec)
-	x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: []string{"attack"}})
+	x, err := w.ExecStream(soon(t), ref, runner.ExecSpec{Argv: []string{"attack"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestWithCapabilitiesTheNetworkIsGiven(t *testing.T) {
 	w := newWorld(t)
 	for given, caps := range map[bool][]string{true: {"NET_ADMIN", "NET_RAW"}, false: nil} {
 		id, _ := w.bare(t, "runc", nil, func(c *containerConfig) { c.Config.User, c.HostConfig.CapAdd = "0:0", caps })
-		x, err := w.ExecStream(t.Context(), id, runner.ExecSpec{Argv: sh("cat >/root/attack && chmod +x /root/attack && /root/attack")})
+		x, err := w.ExecStream(soon(t), id, runner.ExecSpec{Argv: sh("cat >/root/attack && chmod +x /root/attack && /root/attack")})
 		if err != nil {
 			t.Fatal(err)
 		}

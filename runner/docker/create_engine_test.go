@@ -56,7 +56,7 @@ func TestK4IdleSandboxRuns(t *testing.T) {
 		if err != nil || s.State != types.StateRunning {
 			t.Errorf("%+v, %v", s, err)
 		}
-		x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: []string{"cat", "/etc/hosts", "/etc/resolv.conf"}})
+		x, err := w.ExecStream(soon(t), ref, runner.ExecSpec{Argv: []string{"cat", "/etc/hosts", "/etc/resolv.conf"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestR34ImageEntrypoint(t *testing.T) {
 		tc.task.Output = out
 		spec := runner.SandboxSpec{RunID: uuid.New(), Image: img, Task: &tc.task}
 		ref := w.startedSandbox(t, spec)
-		if code, err := w.Wait(t.Context(), ref); code != 0 || err != nil {
+		if code, err := w.Wait(soon(t), ref); code != 0 || err != nil {
 			t.Errorf("%+v: %d, %v", tc.task, code, err)
 		}
 		if got, errs := out.streams(t); got != tc.want {
@@ -122,7 +122,7 @@ func TestK20NoNetwork(t *testing.T) {
 		spec := specFor(t, rt)
 		spec.Task = &runner.TaskProcess{Argv: sh("ls /sys/class/net 2>/dev/null || cat /proc/net/dev; env; cat /etc/hosts"), NoNetwork: true, Output: out, Hostname: "box"}
 		ref := w.startedSandbox(t, spec)
-		if _, err := w.Wait(t.Context(), ref); err != nil {
+		if _, err := w.Wait(soon(t), ref); err != nil {
 			t.Fatal(err)
 		}
 		got, errs := out.streams(t)

@@ -152,7 +152,7 @@ func testNeighboursWithoutFirewall(t *testing.T) {
 	for _, port := range []int{80, runner.ProxyListenPort} {
 		request := fmt.Sprintf(`printf 'GET http://%[1]s/ HTTP/1.1\r\nHost: %[1]s\r\nConnection: close\r\n\r\n' | nc -w 60 wardyn-proxy 3128`,
 			netip.AddrPortFrom(neighbour, uint16(port)))
-		x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh(request)})
+		x, err := w.ExecStream(soon(t), ref, runner.ExecSpec{Argv: sh(request)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -260,7 +260,7 @@ func TestK38IOUringIsRefused(t *testing.T) {
 	}
 	ask := func(id string) string {
 		t.Helper()
-		x, err := w.ExecStream(t.Context(), id, runner.ExecSpec{Argv: sh("cat > /home/agent/p && chmod +x /home/agent/p && /home/agent/p")})
+		x, err := w.ExecStream(soon(t), id, runner.ExecSpec{Argv: sh("cat > /home/agent/p && chmod +x /home/agent/p && /home/agent/p")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -151,7 +151,7 @@ func (w *world) asRoot(t *testing.T, ref string, args ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh("cat >/home/agent/joinnet && chmod +x /home/agent/joinnet")})
+	x, err := w.ExecStream(soon(t), ref, runner.ExecSpec{Argv: sh("cat >/home/agent/joinnet && chmod +x /home/agent/joinnet")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestK32ReadOnlyTmpfs(t *testing.T) {
 		spec.Task.User = "0:0"
 		spec.Task.Tmpfs = []runner.Tmpfs{{Target: "/alloc/logs", SizeMiB: 1, Mode: 0o555, ReadOnly: true}}
 		ref := w.startedSandbox(t, spec)
-		x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh("touch /alloc/logs/x || echo refused")})
+		x, err := w.ExecStream(soon(t), ref, runner.ExecSpec{Argv: sh("touch /alloc/logs/x || echo refused")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +242,7 @@ func TestR30ProcessStatus(t *testing.T) {
 	spec := specFor(t, "runc")
 	spec.Task.User = "0:0"
 	ref := w.startedSandbox(t, spec)
-	x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh("cat /proc/self/status /proc/net/if_inet6; cat /proc/sys/net/ipv6/conf/all/disable_ipv6; touch /etc/hosts || echo read-only")})
+	x, err := w.ExecStream(soon(t), ref, runner.ExecSpec{Argv: sh("cat /proc/self/status /proc/net/if_inet6; cat /proc/sys/net/ipv6/conf/all/disable_ipv6; touch /etc/hosts || echo read-only")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestK15NamesComeFromTheSidecar(t *testing.T) {
 		spec := specFor(t, rt)
 		ref := w.startedSandbox(t, spec)
 		own := w.sidecarAddress(t, spec.RunID).String()
-		x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh("cat /etc/resolv.conf; nslookup one.example.com; ping -c1 -W1 wardyn-proxy | head -1")})
+		x, err := w.ExecStream(soon(t), ref, runner.ExecSpec{Argv: sh("cat /etc/resolv.conf; nslookup one.example.com; ping -c1 -W1 wardyn-proxy | head -1")})
 		if err != nil {
 			t.Fatal(err)
 		}

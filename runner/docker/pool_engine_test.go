@@ -59,7 +59,7 @@ func TestK17PooledSandboxIsConfined(t *testing.T) {
 		seen := map[bool]string{}
 		for _, w.pooled = range []bool{false, true} {
 			ref := w.startedSandbox(t, specFor(t, rt))
-			x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: script})
+			x, err := w.ExecStream(soon(t), ref, runner.ExecSpec{Argv: script})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/network"
@@ -100,6 +101,9 @@ func (w *world) directAs(t *testing.T, id, user string, argv ...string) string {
 		t.Fatal(err)
 	}
 	defer h.Close()
+	// What runs has its own patience; an engine that never ends the stream has none.
+	late := time.AfterFunc(2*testenv.Patience, h.Close)
+	defer late.Stop()
 	var out strings.Builder
 	if _, err := stdcopy.StdCopy(&out, &out, h.Reader); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func TestRealSidecarAndControlPlane(t *testing.T) {
 		spec := specFor(t, rt)
 		spec.ProxyConfig.Policy.AllowedDomains = []string{"allowed.example.com"}
 		ref := w.startedSandbox(t, spec)
-		x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh(
+		x, err := w.ExecStream(soon(t), ref, runner.ExecSpec{Argv: sh(
 			`printf 'GET http://denied.example.com/ HTTP/1.1\r\nHost: denied.example.com\r\nConnection: close\r\n\r\n' | nc wardyn-proxy 3128`)})
 		if err != nil {
 			t.Fatal(err)

@@ -218,7 +218,7 @@ func TestK30LoadedArchiveRuns(t *testing.T) {
 	spec.Image = name
 	spec.Task = &runner.TaskProcess{Output: out, Image: runner.ImageSource{Archive: f}}
 	ref := w.startedSandbox(t, spec)
-	if code, err := w.Wait(t.Context(), ref); code != 0 || err != nil {
+	if code, err := w.Wait(soon(t), ref); code != 0 || err != nil {
 		t.Errorf("%d, %v", code, err)
 	}
 	if got, _ := out.streams(t); got != "from the archive\n" {

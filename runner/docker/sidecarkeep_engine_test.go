@@ -54,7 +54,7 @@ func (k keeping) death(t *testing.T) runner.SidecarDeath {
 // refusal is what the sidecar answers to a request for a host that no rule allows.
 func (w *world) refusal(t *testing.T, ref string) string {
 	t.Helper()
-	x, err := w.ExecStream(t.Context(), ref, runner.ExecSpec{Argv: sh(
+	x, err := w.ExecStream(soon(t), ref, runner.ExecSpec{Argv: sh(
 		`printf 'GET http://denied.example.com/ HTTP/1.1\r\nHost: denied.example.com\r\nConnection: close\r\n\r\n' | nc -w 60 wardyn-proxy 3128`)})
 	if err != nil {
 		t.Fatal(err)
