@@ -27,24 +27,29 @@ type gitServer struct {
 	token atomic.Value
 }
 
-func newGitServer(t *testing.T, u *upstream, token string, repos ...string) *gitServer {
+func newGitServer(t *testing.T, token string, repos ...string) *gitServer {
 	t.Helper()
 	s := &gitServer{root: t.TempDir()}
 	s.token.Store(token)
 	for _, name := range repos {
-		s.git(t, "init", "-q", "--bare", "-b", "main", name)
-		s.git(t, "-C", name, "config", "http.receivepack", "true")
-		work := t.TempDir()
-		if err := os.WriteFile(filepath.Join(work, "README"), []byte("hello from "+name+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s.git(t, "-C", work, "init", "-q", "-b", "main")
-		s.git(t, "-C", work, "add", "README")
-		s.git(t, "-C", work, "commit", "-q", "-m", "first")
-		s.git(t, "-C", work, "push", "-q", filepath.Join(s.root, name), "main")
+		s.add(t, name, "README", []byte("hello from "+name+"\n"))
 	}
-	u.mux.Handle("/acme/", s)
 	return s
+}
+
+// add makes a repository with one file.
+func (s *gitServer) add(t *testing.T, name, file string, content []byte) {
+	t.Helper()
+	s.git(t, "init", "-q", "--bare", "-b", "main", name)
+	s.git(t, "-C", name, "config", "http.receivepack", "true")
+	work := t.TempDir()
+	if err := os.WriteFile(filepath.Join(work, file), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.git(t, "-C", work, "init", "-q", "-b", "main")
+	s.git(t, "-C", work, "add", file)
+	s.git(t, "-C", work, "commit", "-q", "-m", "first")
+	s.git(t, "-C", work, "push", "-q", filepath.Join(s.root, name), "main")
 }
 
 func (s *gitServer) git(t *testing.T, args ...string) string {
@@ -98,7 +103,8 @@ func TestGitBroker(t *testing.T) {
 	r := newRigWith(t, gitPrograms(t), map[string]any{"git_grant": []any{map[string]any{
 		"web": grant("acme/*", "push", true), "read": grant("acme/docs"),
 	}}})
-	s := newGitServer(t, r.up, gitToken, "acme/web.git", "acme/docs.git", "acme/hidden.git")
+	s := newGitServer(t, gitToken, "acme/web.git", "acme/docs.git", "acme/hidden.git")
+	r.up.mux.Handle("/acme/", s)
 	each(t, func(t *testing.T, class string) {
 		s.token.Store(gitToken)
 		write(gitToken)

@@ -51,6 +51,7 @@ func TestFreezeAndSnapshot(t *testing.T) {
 		w.release(t)
 		w.exits(t, 7)
 		t.Run("K14 parked", func(t *testing.T) { r.parked(t, class) })
+		t.Run("K14 plugin killed in a park", func(t *testing.T) { r.parkKilled(t, class) })
 	})
 }
 

@@ -1,0 +1,68 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
+)
+
+// TestK36RecordingOfAKilledSandbox: however a sandbox ends, and whoever of those
+// that record it dies first, the recording has all that was printed and how it
+// ended.
+func TestK36RecordingOfAKilledSandbox(t *testing.T) {
+	r := newRig(t)
+	each(t, func(t *testing.T, class string) {
+		for name, c := range map[string]struct {
+			end func(*testing.T, *work)
+			// cut is whether the recorder was killed, which the recording says.
+			cut bool
+		}{
+			"by the engine": {end: func(t *testing.T, w *work) { w.engineKills(t) }},
+			"for memory":    {end: func(t *testing.T, w *work) { w.release(t) }},
+			"by the engine after plugin and keeper": {end: func(t *testing.T, w *work) {
+				kill(t, r.Pid(), r.keeper(t))
+				w.engineKills(t)
+			}, cut: true},
+		} {
+			t.Run(name, func(t *testing.T) { r.recordedKill(t, class, c.end, c.cut, name == "for memory") })
+		}
+	})
+}
+
+// engineKills kills the sandbox's container beside the driver.
+func (w *work) engineKills(t *testing.T) {
+	t.Helper()
+	if err := w.rig.engine.ContainerKill(deadline(t), w.container(t), "KILL"); err != nil {
+		t.Error(err)
+	}
+}
+
+// recordedKill has a task print more than fits into any buffer on the way, ends
+// it and reads its recording.
+func (r *rig) recordedKill(t *testing.T, class string, end func(*testing.T, *work), cut, memory bool) {
+	const lines = 3000
+	w := r.start(t, class, fmt.Sprintf("i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; done; ", lines)+
+		awaitGo+"tail /dev/zero", func(s *host.TaskSpec) {
+		s.Config["record"] = true
+		s.Resources.MemoryMB = 64
+	})
+	last := fmt.Sprintf("line %d\n", lines)
+	eventually(t, "it has printed all", func() bool { return w.out.has(last) })
+	end(t, w)
+	exit := w.exits(t, 137)
+	if memory && !exit.OOMKilled {
+		t.Errorf("%+v", exit)
+	}
+	got := w.plainRecording(t, w.run(t))
+	if want := numbered("line ", lines); !strings.HasPrefix(strings.Replace(got, "[the recorder was interrupted here]\n", "", 1), want) {
+		t.Errorf("%d bytes of recording, want the %d that were printed: ... %q", len(got), len(want), got[max(0, len(got)-200):])
+	}
+	if n := strings.Count(got, "[the recorder was interrupted here]"); n != map[bool]int{true: 1}[cut] {
+		t.Errorf("it says %d times that the recorder was interrupted", n)
+	}
+	if want := map[bool]string{false: "[exit 137, signal 9]\n", true: "[exit 137, signal 9, out of memory]\n"}[memory]; !strings.HasSuffix(got, want) {
+		t.Errorf("its end is %q, want %q", got[max(0, len(got)-100):], want)
+	}
+}
