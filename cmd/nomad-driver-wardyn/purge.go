@@ -82,7 +82,7 @@ func purgeInstallation(ctx context.Context, h plugin.HostConfig, kept bool) erro
 		return errors.Join(fmt.Errorf("%w, so nothing of it could be removed: %w", cli.ErrEngineAway, err),
 			p.unstage(), p.endKeeper(ctx), p.endCtl(), p.dir.RemoveRunRoot())
 	}
-	errs := []error{err, p.endRuns(ctx, refs)}
+	errs := []error{err, p.endRuns(ctx, refs), p.settleCommits(ctx)}
 	if kept {
 		errs = append(errs, p.removeKept(ctx))
 	}
@@ -120,6 +120,16 @@ func (p *parts) endRuns(ctx context.Context, refs []string) error {
 	case <-ctx.Done():
 	}
 	return errors.Join(append(errs, p.killAll(ctx, refs))...)
+}
+
+// commitsTimeout bounds how long an engine is waited for that has an image to
+// make which nobody waits for.
+const commitsTimeout = time.Minute
+
+func (p *parts) settleCommits(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, commitsTimeout)
+	defer cancel()
+	return p.runner.SettleCommits(ctx)
 }
 
 func (p *parts) killAll(ctx context.Context, refs []string) error {

@@ -22,7 +22,6 @@ func TestSetup(t *testing.T) {
 	t.Run("stop", func(t *testing.T) { r.setupStopped(t) })
 	t.Run("plugin ended", func(t *testing.T) { r.setupPluginEnds(t, r.restart) })
 	t.Run("plugin killed", func(t *testing.T) { r.setupPluginEnds(t, r.killPlugin) })
-	t.Run("plugin killed in the commit", func(t *testing.T) { r.setupKilledInCommit(t) })
 	t.Run("not kept", func(t *testing.T) { r.setupPrivate(t) })
 	t.Run("K24 gVisor", func(t *testing.T) { r.setupGVisor(t) })
 }

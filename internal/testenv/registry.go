@@ -1,12 +1,20 @@
 package testenv
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/registry"
 )
 
 // RegistryUser and RegistryPassword are what Registry's registry takes.
@@ -60,4 +68,37 @@ func Registry(t testing.TB, wantAuth bool) string {
 		return err == nil
 	})
 	return host
+}
+
+// Push makes an image of its own, which no other test has containers of, and
+// puts it into a registry. The engine does not have it any more when Push
+// returns, and what it then fetches goes with the test.
+func Push(t testing.TB, host string) (ref string) {
+	t.Helper()
+	ref = host + "/acme/agent:1"
+	name := ImageWith(t, ImageConfig{})
+	cl := Client(t, Engine(t))
+	auth, err := registry.EncodeAuthConfig(registry.AuthConfig{Username: RegistryUser, Password: RegistryPassword})
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	must(t, cl.ImageTag(ctx, name, ref))
+	answer, err := cl.ImagePush(ctx, ref, image.PushOptions{RegistryAuth: auth})
+	must(t, err)
+	said, err := io.ReadAll(answer)
+	if err = errors.Join(err, answer.Close()); err != nil || bytes.Contains(said, []byte("errorDetail")) {
+		t.Fatalf("push %s: %v: %s", ref, err, said)
+	}
+	drop := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		defer cancel()
+		for _, n := range []string{ref, name} {
+			if _, err := cl.ImageRemove(ctx, n, image.RemoveOptions{PruneChildren: true}); err != nil && !errdefs.IsNotFound(err) {
+				t.Errorf("remove %s: %v", n, err)
+			}
+		}
+	}
+	drop()
+	t.Cleanup(drop)
+	return ref
 }

@@ -46,19 +46,22 @@ func (r *Runner) Commit(ctx context.Context, ref, tag string, blankEnv []string)
 	if err != nil {
 		return "", err
 	}
-	done, err := r.markCommit(run)
+	mark, err := r.markCommit(run)
 	if err != nil {
 		return "", fmt.Errorf("snapshot of %s: %w", ref, err)
 	}
 	made, err := r.api.ContainerCommit(cctx, c.ID, container.CommitOptions{Pause: c.State.Running && !c.State.Paused})
 	if err != nil {
-		return "", refused("snapshot of "+ref, err)
+		if err = refused("snapshot of "+ref, err); answered(err) {
+			err = errors.Join(err, mark.done())
+		}
+		return "", err
 	}
-	err = r.rewrite(ctx, made.ID, tag, base, blankEnv, c.Config.Labels)
+	err = errors.Join(mark.made(made.ID), r.rewrite(ctx, made.ID, tag, base, blankEnv, c.Config.Labels))
 	if derr := r.dropStep(made.ID); derr != nil {
 		return tag, errors.Join(err, derr)
 	}
-	return tag, errors.Join(err, done())
+	return tag, errors.Join(err, mark.done())
 }
 
 // Committable is nil when what a sandbox changes can be committed at all.

@@ -3,10 +3,15 @@ package docker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
@@ -91,5 +96,94 @@ func TestK23HalfCommittedImagesGo(t *testing.T) {
 				t.Errorf("marks left: %v", marks)
 			}
 		})
+	}
+}
+
+// K23: an engine whose asker was killed goes on with an image, and has it when
+// the sandbox is gone. Until then it is a leftover of the run's, and it goes with
+// the next look for those; an engine that never makes it is not waited for for good.
+func TestK23HalfCommittedImagesGoThatComeLate(t *testing.T) {
+	w := newFakeWorld(t)
+	spec := fakeSpec()
+	if _, err := w.CreateSandbox(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	ref := AgentName(spec.RunID)
+	w.engine.find(ref).Image = "sha256:agent"
+	w.engine.after = func(_ int, call string) error {
+		if call == "ContainerCommit" {
+			return errors.New("lost")
+		}
+		return nil
+	}
+	if _, err := w.Commit(t.Context(), ref, "wardyn-snap/team/x", nil); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	w.engine.after = nil
+	late := w.engine.images["sha256:step"]
+	delete(w.engine.images, "sha256:step") // not yet
+	traces := func(want int) {
+		t.Helper()
+		found, err := w.Traces(t.Context())
+		if err != nil || len(found.Runs) != want || want > 0 && !slices.Equal(found.Runs[0].Parts, []string{partImage}) {
+			t.Errorf("traces %+v, %v, want %d", found, err, want)
+		}
+	}
+	kill := func() {
+		t.Helper()
+		if err := w.KillSandbox(t.Context(), ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kill()
+	traces(1)
+	w.engine.images["sha256:step"] = late
+	kill()
+	if _, left := w.engine.images["sha256:step"]; left {
+		t.Error("what came late is left")
+	}
+	traces(0)
+
+	m, err := w.markCommit(spec.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill()
+	traces(1)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.SettleCommits(over); err == nil || !strings.Contains(err.Error(), ref) {
+		t.Errorf("an image that may come yet: %v", err)
+	}
+	long := time.Now().Add(-unmadeAfter)
+	if err := os.Chtimes(m.path, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.SettleCommits(t.Context()); err != nil {
+		t.Error(err)
+	}
+	traces(0)
+}
+
+// An engine that says no has nothing in hand.
+func TestK23RefusedCommitLeavesNoMark(t *testing.T) {
+	w := newFakeWorld(t)
+	spec := fakeSpec()
+	if _, err := w.CreateSandbox(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	ref := AgentName(spec.RunID)
+	w.engine.find(ref).Image = "sha256:agent"
+	w.engine.before = func(_ int, call string) error {
+		if call == "ContainerCommit" {
+			return fmt.Errorf("no space left on device: %w", errdefs.ErrInternal)
+		}
+		return nil
+	}
+	if _, err := w.Commit(t.Context(), ref, "wardyn-snap/team/x", nil); err == nil {
+		t.Fatal("it was not refused")
+	}
+	if runs, err := w.committing(); err != nil || len(runs) != 0 {
+		t.Errorf("marks of %v, %v", runs, err)
 	}
 }

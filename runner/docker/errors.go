@@ -42,6 +42,12 @@ func sentinel(err error) error {
 	return nil
 }
 
+// answered reports whether an error is the engine's own word: it has not done what
+// it was asked for, and is not going on with it.
+func answered(err error) bool {
+	return errdefs.IsInternal(err) || errdefs.IsNotFound(err) || errdefs.IsConflict(err) || errdefs.IsInvalidArgument(err)
+}
+
 // goneIsNil is for removing: what is not there need not be removed.
 func goneIsNil(err error) error {
 	if errors.Is(err, runner.ErrNotFound) {

@@ -10,40 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/image"
-	dockerregistry "github.com/docker/docker/api/types/registry"
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/docker/regauth"
 )
-
-// push puts a test image into a registry that wants credentials and takes it
-// off the engine again.
-func (w *world) push(t *testing.T, host string) (ref string) {
-	t.Helper()
-	ref = host + "/acme/agent:1"
-	// An image of its own: other tests may have containers of the usual one.
-	img := testenv.ImageWith(t, testenv.ImageConfig{Labels: map[string]string{"test": uuid.NewString()}})
-	if err := w.cl.ImageTag(t.Context(), img, ref); err != nil {
-		t.Fatal(err)
-	}
-	auth, err := dockerregistry.EncodeAuthConfig(dockerregistry.AuthConfig{Username: testenv.RegistryUser, Password: testenv.RegistryPassword})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rc, err := w.cl.ImagePush(t.Context(), ref, image.PushOptions{RegistryAuth: auth})
-	if err == nil {
-		err = errors.Join(followPull(rc, func(pullMessage) {}), rc.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.dropName(t, ref)
-	t.Cleanup(func() { w.dropName(t, ref) })
-	return ref
-}
 
 func (w *world) dropName(t *testing.T, ref string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -58,7 +30,7 @@ func (w *world) dropName(t *testing.T, ref string) {
 // a pull nor off the node; and no password is in an error.
 func TestK30RegistryWithCredentials(t *testing.T) {
 	w := newWorld(t)
-	ref := w.push(t, testenv.Registry(t, true))
+	ref := testenv.Push(t, testenv.Registry(t, true))
 	none := runner.ImageSource{}
 	mine := func(password string) runner.ImageSource {
 		return runner.ImageSource{Auth: &runner.RegistryAuth{Username: testenv.RegistryUser, Password: password}}
@@ -147,7 +119,7 @@ func (w *world) hostCredentials(t *testing.T, ref string) {
 func TestPulledImageRunsVanishesAndIsCleanedUp(t *testing.T) {
 	w := newWorld(t)
 	w.assumeWorks(t, classFor("runc"), "runc")
-	ref := w.push(t, testenv.Registry(t, false))
+	ref := testenv.Push(t, testenv.Registry(t, false))
 	var h heard
 	spec := specFor(t, "runc")
 	spec.Image = ref

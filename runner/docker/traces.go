@@ -29,6 +29,7 @@ const (
 	partLease     = "lease"
 	partFolder    = "run directory"
 	partRecord    = "record"
+	partImage     = "image in the making"
 )
 
 // Traces finds what is left of runs: on the engine by label, name and proof
@@ -85,7 +86,11 @@ func (r *Runner) diskTraces() (map[uuid.UUID][]string, error) {
 	for _, e := range entries {
 		add(e.Name(), partFolder)
 	}
-	return parts, errors.Join(err1, err2, err3)
+	committing, err4 := r.committing()
+	for _, run := range committing {
+		parts[run] = append(parts[run], partImage)
+	}
+	return parts, errors.Join(err1, err2, err3, err4)
 }
 
 // sweep collects what the engine shows.
