@@ -36,22 +36,31 @@ func BenchmarkRatios(b *testing.B) {
 // row measures in turn and prints the medians and the ratios to the last one.
 // A measure times itself: what it has to prepare does not count.
 func row(runtime, name string, measures ...func() time.Duration) {
+	took := medians(measures...)
+	fmt.Printf("%-26s %-6s", name, runtime)
+	for _, t := range took {
+		fmt.Printf(" %9s", t.Round(time.Millisecond))
+	}
+	last := took[len(took)-1]
+	for _, t := range took[:len(took)-1] {
+		fmt.Printf(" %7.2fx", float64(t)/float64(last))
+	}
+	fmt.Println()
+}
+
+// medians takes each measure a few times, in turn.
+func medians(measures ...func() time.Duration) (out []time.Duration) {
 	took := make([][]time.Duration, len(measures))
 	for range rounds {
 		for i, measure := range measures {
 			took[i] = append(took[i], measure())
 		}
 	}
-	fmt.Printf("%-26s %-6s", name, runtime)
 	for _, t := range took {
 		slices.Sort(t)
-		fmt.Printf(" %9s", t[rounds/2].Round(time.Millisecond))
+		out = append(out, t[rounds/2])
 	}
-	last := took[len(took)-1][rounds/2]
-	for _, t := range took[:len(took)-1] {
-		fmt.Printf(" %7.2fx", float64(t[rounds/2])/float64(last))
-	}
-	fmt.Println()
+	return out
 }
 
 func timed(f func()) time.Duration {

@@ -43,7 +43,7 @@ func newRig(b *testing.B, runtime, image string, warm int) *rig {
 	text := fmt.Sprintf("data_dir = %q\negress_subnet_pool = %q\n", data, egress)
 	must(b, os.WriteFile(r.config, []byte(text), 0o600))
 	b.Cleanup(func() {
-		if out, err := exec.Command(r.bin, "purge", "-plugin-config", r.config, "-yes").CombinedOutput(); err != nil {
+		if out, err := exec.Command(r.bin, "purge", "-plugin-config", r.config, "-kept", "-yes").CombinedOutput(); err != nil {
 			b.Errorf("purge: %v\n%s", err, out)
 		}
 	})
@@ -69,10 +69,9 @@ func newRig(b *testing.B, runtime, image string, warm int) *rig {
 func (r *rig) start() time.Duration {
 	r.awaitWarm()
 	r.n++
-	class := map[string]string{"runc": "CC1", "runsc": "CC2"}[r.runtime]
 	t, err := r.alloc.NewTask(host.TaskSpec{
 		Name:          fmt.Sprintf("t%d", r.n),
-		Config:        map[string]any{"image": r.image, "command": "sleep", "args": []any{"3600"}, "confinement": class},
+		Config:        map[string]any{"image": r.image, "command": "sleep", "args": []any{"3600"}, "confinement": r.class()},
 		Resources:     host.Resources{CPU: 100, MemoryMB: 64},
 		StatsInterval: -1, KillTimeout: 5 * time.Second,
 	})
@@ -81,6 +80,10 @@ func (r *rig) start() time.Duration {
 	r.tasks = append(r.tasks, t)
 	r.awaitWarm() // nor is what comes next to be measured while it is refilled
 	return took
+}
+
+func (r *rig) class() string {
+	return map[string]string{"runc": "CC1", "runsc": "CC2"}[r.runtime]
 }
 
 // awaitWarm waits until the pool is full.

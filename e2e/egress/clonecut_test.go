@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
@@ -85,6 +86,7 @@ func TestCloneCutOff(t *testing.T) {
 			"with its sandbox": {137, func(t *testing.T, w *work, _ *brokenOff) {
 				w.killContainer(t, "agent")
 			}},
+			"by a full disk": {code: 121},
 			"by a stop": {143, func(t *testing.T, w *work, _ *brokenOff) {
 				if err := r.StopTask(deadline(t), w.ID(), limit, "SIGTERM"); err != nil {
 					t.Error(err)
@@ -125,6 +127,8 @@ func (w *work) killContainer(t *testing.T, component string) {
 	}
 }
 
+// cloneCut starts a task whose clone is cut in the way given, nil being a disk
+// that is smaller than the repository, and starts it again.
 func (r *rig) cloneCut(t *testing.T, class string, b *brokenOff, served *switched, code int, cut func(*testing.T, *work, *brokenOff)) {
 	served.use(b)
 	w := r.prepare(t, class, map[string]any{
@@ -134,16 +138,23 @@ func (r *rig) cloneCut(t *testing.T, class string, b *brokenOff, served *switche
 		"command": "/bin/sh", "args": []any{"-c", "echo the command ran; wc -c < /workspace/big/noise"},
 	})
 	folder := filepath.Join(w.Dir().Local, "workspace")
+	sizeDisk := func(string) {}
+	if cut == nil {
+		sizeDisk = smallDisk(t, folder)
+		close(b.repaired)
+	}
 	checkKept := testenv.Precious(t, filepath.Join(folder, "kept"))
 	if err := w.Start(deadline(t)); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-b.reached:
-	case <-deadline(t).Done():
-		t.Fatalf("the clone did not get to the middle of its pack: %s", w.out.String())
+	if cut != nil {
+		select {
+		case <-b.reached:
+		case <-deadline(t).Done():
+			t.Fatalf("the clone did not get to the middle of its pack: %s", w.out.String())
+		}
+		cut(t, w, b)
 	}
-	cut(t, w, b)
 	exit, err := w.Wait(deadline(t))
 	if err != nil || exit.ExitCode != code || strings.Contains(w.out.String(), "the command ran") {
 		t.Errorf("%+v, %v, want code %d: %s", exit, err, code, w.out.String())
@@ -156,9 +167,11 @@ func (r *rig) cloneCut(t *testing.T, class string, b *brokenOff, served *switche
 	}
 	checkKept()
 
-	close(b.repaired)
-	if !isClosed(b.goOn) {
-		close(b.goOn)
+	sizeDisk("64m")
+	for _, c := range []chan struct{}{b.repaired, b.goOn} {
+		if !isClosed(c) {
+			close(c)
+		}
 	}
 	if err := r.DestroyTask(deadline(t), w.ID(), true); err != nil {
 		t.Fatal(err)
@@ -173,6 +186,24 @@ func (r *rig) cloneCut(t *testing.T, class string, b *brokenOff, served *switche
 		t.Errorf("left of the first: %q, %v", left, err)
 	}
 	checkKept()
+}
+
+// smallDisk makes a folder a disk of its own that the repository does not fit on;
+// size gives it another size.
+func smallDisk(t *testing.T, folder string) (size func(string)) {
+	t.Helper()
+	mount := func(flags uintptr, size string) {
+		t.Helper()
+		if err := syscall.Mount("tmpfs", folder, "tmpfs", flags, "size="+size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	mount(0, "2m")
+	t.Cleanup(func() { syscall.Unmount(folder, syscall.MNT_DETACH) })
+	return func(size string) { mount(syscall.MS_REMOUNT, size) }
 }
 
 func isClosed(c chan struct{}) bool {

@@ -15,7 +15,7 @@ import (
 func (c *cluster) parked(t *testing.T) {
 	c.run(t, "signals.nomad.hcl")
 	a := c.until(t, "signals", "running")
-	c.untilLog(t, a, "ready")
+	c.untilLog(t, a, "tick 3\n")
 	before := c.container(t)
 	if out := c.verb(t, a, "suspend", "-cold"); out != "parked\n" {
 		t.Errorf("suspend -cold: %q", out)
@@ -26,10 +26,14 @@ func (c *cluster) parked(t *testing.T) {
 	c.isParked(t, a)
 	kill(t, c.pluginPID)
 	c.isParked(t, a)
-	out, err := c.Command(t, "alloc", "exec", "-i=false", "-t=false", a.ID, "true").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "parked; resume it first") {
-		t.Errorf("exec in a parked task: %v, %s", err, out)
-	}
+	// Nomad's agent may hang up before its client has read the reason.
+	c.Eventually(t, 60*time.Second, "an exec in a parked task is told why it is refused", func() bool {
+		out, err := c.Command(t, "alloc", "exec", "-i=false", "-t=false", a.ID, "true").CombinedOutput()
+		if err == nil {
+			t.Fatalf("exec in a parked task: %s", out)
+		}
+		return strings.Contains(string(out), "parked; resume it first")
+	})
 	if out := c.verb(t, a, "resume"); out != "running\n" {
 		t.Errorf("resume: %q", out)
 	}
@@ -97,7 +101,7 @@ func (c *cluster) actions(t *testing.T) {
 	c.untilLog(t, a, "tick 3")
 	press := func(verb string) string {
 		t.Helper()
-		return c.CLI(t, "action", "-job", "steady", "-group", "main", "-task", "steady", "-allocation", a.ID, "-i=false", "-t=false", verb)
+		return c.CLI(t, "action", "-job", "steady", "-group", "main", "-task", "steady", "-alloc", a.ID, "-i=false", "-t=false", verb)
 	}
 	wants(t, "suspend", press("suspend"), "suspended")
 	tick := lastTick(c.logs(t, a))
