@@ -17,6 +17,10 @@ import (
 // ExecTaskStreaming runs a command with live streams. "wardyn" is no command in
 // the sandbox but this plugin itself; see verbs.go.
 func (p *Plugin) ExecTaskStreaming(stream driverpb.Driver_ExecTaskStreamingServer) error {
+	return refuseExec(stream, p.execStreaming(stream))
+}
+
+func (p *Plugin) execStreaming(stream driverpb.Driver_ExecTaskStreamingServer) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
