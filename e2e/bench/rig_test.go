@@ -39,8 +39,9 @@ func newRig(b *testing.B, runtime, image string, warm int) *rig {
 	r := &rig{b: b, runtime: runtime, image: image, warm: warm,
 		bin: filepath.Join(testenv.Root(b), "bin", "nomad-driver-wardyn"), config: filepath.Join(dir, "plugin.hcl")}
 	data, egress := filepath.Join(dir, "data"), egressPools[warm]
-	config := map[string]any{"data_dir": data, "egress_subnet_pool": egress, "pool": map[string]any{"size": warm}}
-	text := fmt.Sprintf("data_dir = %q\negress_subnet_pool = %q\n", data, egress)
+	endpoint := testenv.Engine(b)
+	config := map[string]any{"data_dir": data, "endpoint": endpoint, "egress_subnet_pool": egress, "pool": map[string]any{"size": warm}}
+	text := fmt.Sprintf("data_dir = %q\nendpoint = %q\negress_subnet_pool = %q\n", data, endpoint, egress)
 	must(b, os.WriteFile(r.config, []byte(text), 0o600))
 	b.Cleanup(func() {
 		if out, err := exec.Command(r.bin, "purge", "-plugin-config", r.config, "-kept", "-yes").CombinedOutput(); err != nil {
