@@ -90,7 +90,7 @@ func (c *cluster) stopsParked(t *testing.T, a alloc) {
 // are buttons in Nomad's own pages.
 func (c *cluster) actions(t *testing.T) {
 	if c.older(t, "1.7") {
-		t.Skip("Nomad has actions from 1.7 on")
+		return // Nomad has none
 	}
 	block := ""
 	for _, verb := range []string{"suspend", "status", "resume"} {
