@@ -18,7 +18,7 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
-const testSecret = "Bearer test-secret-0123456789"
+const testSecret = "Bearer " + bareSecret
 
 // keyed is a plain origin for every name. It remembers which of them were sent
 // the credential, sends it back, and redirects at /away to where it is told.

@@ -16,16 +16,20 @@ func (x *exchange) answer(resp h1.Response) step {
 	case resp.Status == http.StatusSwitchingProtocols && x.out.websocket && isWebSocket(resp):
 		return x.upgrade(resp)
 	case resp.Status == http.StatusSwitchingProtocols:
-		return x.unwanted(policy.DialFailed, "the origin switched protocols although nobody asked")
+		return x.unwanted(x.misbehaved(policy.DialFailed, "the origin switched protocols although nobody asked"))
 	case resp.Status == http.StatusProxyAuthRequired && x.v.through:
-		return x.unwanted(policy.UpstreamProxy, "the upstream proxy wants other credentials (407)")
+		return x.unwanted(x.misbehaved(policy.UpstreamProxy, "the upstream proxy wants other credentials (407)"))
 	case resp.Status == http.StatusProxyAuthRequired:
-		return x.unwanted(policy.DialFailed, "the origin answered 407, which only a proxy may")
+		return x.unwanted(x.misbehaved(policy.DialFailed, "the origin answered 407, which only a proxy may"))
+	}
+	coding, unread := x.screen(resp)
+	if unread != nil {
+		return x.unwanted(*unread)
 	}
 	resp = x.blot(resp)
 	x.f.verdict(x.v.Ruling, resp.Status)
 	keep := !x.req.Close
-	err := x.relay(resp, keep)
+	err := x.relay(resp, coding, keep)
 	clean := err == nil && x.settleBody()
 	x.f.end(x.sentUp, x.sentDown, closeReason(err, clean))
 	if err == nil && !resp.Close && clean {
@@ -57,12 +61,17 @@ func closeReason(err error, clean bool) string {
 }
 
 // unwanted refuses an answer that must not reach the sandbox.
-func (x *exchange) unwanted(source, cause string) step {
+func (x *exchange) unwanted(r policy.Ruling) step {
 	x.up.Close()
 	x.settleBody()
 	x.req.Close = true
-	return x.c.refuse(x.f, x.req, policy.Ruling{Decision: egress.Deny, Source: source,
-		Cause: x.v.Authority.String() + ": " + cause, Hint: "the far side misbehaves; nothing here can be changed"}, http.StatusBadGateway)
+	return x.c.refuse(x.f, x.req, r, http.StatusBadGateway)
+}
+
+// misbehaved is the ruling about an answer that no server may give.
+func (x *exchange) misbehaved(source, cause string) policy.Ruling {
+	return policy.Ruling{Decision: egress.Deny, Source: source,
+		Cause: x.v.Authority.String() + ": " + cause, Hint: "the far side misbehaves; nothing here can be changed"}
 }
 
 // settleBody ends the request's body: true when all of it was sent. An origin
@@ -101,12 +110,16 @@ func (x *exchange) upgrade(resp h1.Response) step {
 	return hangup
 }
 
-// relay writes the answer's head and body to the sandbox.
-func (x *exchange) relay(resp h1.Response, keep bool) error {
+// relay writes the answer's head and body to the sandbox; of a body in a coding
+// nobody asked for, what it decodes to.
+func (x *exchange) relay(resp h1.Response, coding string, keep bool) error {
 	if bodiless(x.req.Method, resp.Status) {
 		return x.c.write(withLength(resp, responseHead(resp, 0, false, keep)))
 	}
-	framing := resp.Length
+	body, framing := x.answerBody(resp, coding), resp.Length
+	if coding != "" {
+		resp.Fields, framing = without(resp.Fields, "Content-Encoding"), h1.LengthChunked
+	}
 	if framing < 0 { // chunks keep the connection open; HTTP/1.0 does not know them
 		framing = h1.LengthChunked
 		if x.req.Minor == 0 {
@@ -114,7 +127,7 @@ func (x *exchange) relay(resp h1.Response, keep bool) error {
 		}
 	}
 	head := responseHead(resp, framing, true, keep)
-	n, err := relayBody(x.c.conn, head, x.answerBody(resp), x.up, framing)
+	n, err := relayBody(x.c.conn, head, body, x.up, framing)
 	x.sentDown = n
 	return err
 }

@@ -93,7 +93,7 @@ func (x *exchange) roundTrip(ctx context.Context, fresh bool) (h1.Response, *fai
 			return resp, nil
 		}
 		if x.req.Minor == 1 { // an interim answer: the 100 that a client waits for, early hints
-			if err := x.c.write(responseHead(resp, 0, false, true)); err != nil {
+			if err := x.c.write(responseHead(x.blot(resp), 0, false, true)); err != nil {
 				return h1.Response{}, x.broken(err)
 			}
 		}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/h1"
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/policy"
-	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/redact"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
@@ -84,11 +83,14 @@ func (x *h2exchange) run(w http.ResponseWriter, r *http.Request, cred *credentia
 			Cause: fmt.Sprintf("%s: the origin answered %d, which it may not", x.v.Authority, resp.StatusCode), Hint: "the far side misbehaves; nothing here can be changed"})
 		return
 	}
-	x.f.verdict(x.v.Ruling, resp.StatusCode)
-	if cred != nil {
-		blotHeader(resp.Header, cred.forms)
+	coding, unread := screenAnswer(x.v.Authority, cred, resp.StatusCode, resp.Header.Values)
+	if unread != nil {
+		x.refuse(w, *unread)
+		return
 	}
-	down, err := relayH2(w, resp, cred)
+	x.f.verdict(x.v.Ruling, resp.StatusCode)
+	blotHeader(resp.Header, cred)
+	down, err := relayH2(w, resp, cred, coding)
 	x.f.end(up.n.Load(), down, closeReason(err, true))
 	if err != nil {
 		panic(http.ErrAbortHandler) // resets the stream: a cut answer must not look whole
@@ -99,6 +101,7 @@ func (x *h2exchange) run(w http.ResponseWriter, r *http.Request, cred *credentia
 // our credential, no trailers.
 func (x *h2exchange) outgoing(w http.ResponseWriter, r *http.Request, cred *credential, body io.ReadCloser) *http.Request {
 	trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+		blotHeader(http.Header(h), cred)
 		copyHeader(w.Header(), http.Header(h))
 		w.WriteHeader(code)
 		clear(w.Header())
@@ -159,8 +162,10 @@ func copyHeader(dst, src http.Header) {
 	}
 }
 
-// relayH2 hands an answer on, every piece as it comes, with its trailers.
-func relayH2(w http.ResponseWriter, resp *http.Response, cred *credential) (int64, error) {
+// relayH2 hands an answer on, every piece as it comes, with its trailers; of a
+// body in a coding nobody asked for, what it decodes to.
+func relayH2(w http.ResponseWriter, resp *http.Response, cred *credential, coding string) (int64, error) {
+	body := answerReader(resp, cred, coding)
 	copyHeader(w.Header(), resp.Header)
 	if resp.ContentLength >= 0 {
 		w.Header().Set("Content-Length", fmt.Sprint(resp.ContentLength))
@@ -172,10 +177,6 @@ func relayH2(w http.ResponseWriter, resp *http.Response, cred *credential) (int6
 	}
 	buf := buffers.Get().(*[chunkRoom + copyBuffer + 2]byte)
 	defer buffers.Put(buf)
-	var body io.Reader = resp.Body
-	if cred != nil {
-		body = &blottedReader{rd: resp.Body, filter: redact.NewFilter(cred.forms)}
-	}
 	var n int64
 	for {
 		k, rerr := body.Read(buf[:copyBuffer])
@@ -196,9 +197,7 @@ func relayH2(w http.ResponseWriter, resp *http.Response, cred *credential) (int6
 			return n, rerr
 		}
 	}
-	if cred != nil {
-		blotHeader(resp.Trailer, cred.forms)
-	}
+	blotHeader(resp.Trailer, cred)
 	for name, values := range resp.Trailer {
 		if keepsResponseField(name, nil) {
 			w.Header()[http.TrailerPrefix+name] = values

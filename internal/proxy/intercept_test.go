@@ -372,7 +372,11 @@ func TestE101EchoedCredentialIsBlotted(t *testing.T) {
 					t.Fatal(err)
 				}
 				body, err := io.ReadAll(resp.Body)
-				if err != nil || len(body) != 1000*len("Bearer "+secret) || strings.Trim(string(body), "*") != "" {
+				want := 1000 * len("Bearer "+secret)
+				if path == "/pieces" { // no length was announced, so masks do not tell the secret's
+					want = 1000 * 8
+				}
+				if err != nil || len(body) != want || strings.Trim(string(body), "*") != "" {
 					t.Errorf("%d bytes, %v, such as %.60q", len(body), err, body)
 				}
 				if h := fmt.Sprint(resp.Header, resp.Trailer); strings.Contains(h, secret) || !strings.Contains(h, "***") {

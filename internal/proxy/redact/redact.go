@@ -1,137 +1,160 @@
 // Package redact blots secrets out of a stream. An origin that echoes what it
 // was sent must not hand a sandbox the credential that was added outside it.
-// A secret is replaced by as many asterisks, so that lengths stay right, and no
-// byte is held back longer than it could be the beginning of a secret.
+//
+// No byte is held back longer than it could be the beginning of a secret. What
+// is found is every form of forms.go; what is not is a secret that the origin
+// has changed in any other way, such as its case, or encrypted.
 package redact
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/json"
-	"net/url"
-	"slices"
 	"strings"
 )
 
-// shortest is the length below which a value is no secret to look for.
-const shortest = 8
+// mask stands for a secret wherever the length of what it stands in may change,
+// so that it does not tell the secret's.
+const mask = "********"
 
-// Patterns are the forms of one secret, longest first.
-type Patterns [][]byte
+// Patterns are the forms of one secret, in tables for a search that steps over
+// most bytes unseen (after Wu and Manber). They do not change after Of.
+type Patterns struct {
+	forms []form
+	names []string // readable forms in lower case, for names of header fields
+	min   int      // length of the shortest form
+	max   int
+	// skip is how far the search may step on, by the last two bytes of a window
+	// of min bytes; where it may not, ends has the forms to compare.
+	skip [1 << 12]uint8
+	ends map[uint16][]int
+	lead [256]bool // first bytes of forms
+}
 
-// Of returns the forms in which a header value may come back: as it is, its
-// part behind the scheme, what a Basic value encodes, and each of them in
-// base64, percent-encoded and as it stands in JSON.
-func Of(value string) Patterns {
-	var p Patterns
-	for _, v := range plainForms(value) {
-		if len(v) < shortest {
-			continue
+// Of returns the forms in which a header value may come back. A value under
+// eight bytes has none: it would blot out ordinary text.
+func Of(value string) *Patterns {
+	p := &Patterns{forms: formsOf(value), ends: map[uint16][]int{}}
+	for i, f := range p.forms {
+		if i == 0 || len(f.text) < p.min {
+			p.min = len(f.text)
 		}
-		p = p.add(v)
-		p = p.add(base64.StdEncoding.EncodeToString([]byte(v)))
-		p = p.add(base64.RawURLEncoding.EncodeToString([]byte(v)))
-		p = p.add(url.QueryEscape(v))
-		p = p.add(url.PathEscape(v))
-		if j, err := json.Marshal(v); err == nil {
-			p = p.add(string(j[1 : len(j)-1]))
+		p.max = max(p.max, len(f.text))
+		p.lead[f.text[0]] = true
+		if f.held == 0 {
+			p.names = append(p.names, strings.ToLower(string(f.text)))
 		}
 	}
-	slices.SortStableFunc(p, func(a, b []byte) int { return len(b) - len(a) })
+	p.min = min(p.min, 255)
+	for i := range p.skip {
+		p.skip[i] = uint8(max(p.min-1, 0))
+	}
+	for i, f := range p.forms {
+		for k := 1; k < p.min; k++ {
+			h := pair(f.text[k-1], f.text[k])
+			p.skip[h] = min(p.skip[h], uint8(p.min-1-k))
+		}
+		h := pair(f.text[p.min-2], f.text[p.min-1])
+		p.ends[h] = append(p.ends[h], i)
+	}
 	return p
 }
 
-func plainForms(value string) []string {
-	out := []string{value}
-	scheme, rest, ok := strings.Cut(value, " ")
-	if !ok {
-		return out
+func pair(a, b byte) uint16 { return uint16(a)<<4&0xfff ^ uint16(b) }
+
+// Empty reports whether there is nothing to look for.
+func (p *Patterns) Empty() bool { return len(p.forms) == 0 }
+
+// span is a piece of text that is a secret, from its first byte to the one
+// behind its last.
+type span struct{ from, to int }
+
+// find appends the secrets in b to spans: in order, and those that overlap as one.
+func (p *Patterns) find(b []byte, spans []span) []span {
+	if p.Empty() {
+		return spans
 	}
-	out = append(out, rest)
-	if strings.EqualFold(scheme, "Basic") {
-		if plain, err := base64.StdEncoding.DecodeString(rest); err == nil {
-			out = append(out, string(plain))
-			if _, pass, ok := strings.Cut(string(plain), ":"); ok {
-				out = append(out, pass)
+	for at := 0; at+p.min <= len(b); {
+		h := pair(b[at+p.min-2], b[at+p.min-1])
+		if n := int(p.skip[h]); n > 0 {
+			at += n
+			continue
+		}
+		if n := p.longest(b[at:], p.ends[h]); n > 0 {
+			spans = join(spans, span{at, at + n})
+		}
+		at++
+	}
+	return spans
+}
+
+// longest is the length of the longest of some forms that b begins with.
+func (p *Patterns) longest(b []byte, forms []int) int {
+	n := 0
+	for _, i := range forms {
+		if t := p.forms[i].text; len(t) > n && bytes.HasPrefix(b, t) {
+			n = len(t)
+		}
+	}
+	return n
+}
+
+func join(spans []span, s span) []span {
+	if n := len(spans); n > 0 && s.from < spans[n-1].to {
+		spans[n-1].to = max(spans[n-1].to, s.to)
+		return spans
+	}
+	return append(spans, s)
+}
+
+// open returns how many bytes at the end of b could be the beginning of a
+// secret, and how many of those must not go on yet.
+func (p *Patterns) open(b []byte) (begun, kept int) {
+	for at := max(0, len(b)-p.max+1); at < len(b); at++ {
+		if !p.lead[b[at]] {
+			continue
+		}
+		for _, f := range p.forms {
+			if rest := len(b) - at; rest < len(f.text) && bytes.Equal(b[at:], f.text[:rest]) {
+				begun = max(begun, rest)
+				if rest > f.held {
+					return begun, rest // the first is the longest
+				}
 			}
 		}
 	}
-	return out
+	return begun, kept
 }
 
-func (p Patterns) add(v string) Patterns {
-	if len(v) < shortest || slices.ContainsFunc(p, func(b []byte) bool { return string(b) == v }) {
-		return p
+// String returns s with a mask in the place of every secret.
+func (p *Patterns) String(s string) string {
+	spans := p.find([]byte(s), nil)
+	if len(spans) == 0 {
+		return s
 	}
-	return append(p, []byte(v))
+	var out strings.Builder
+	at := 0
+	for _, x := range spans {
+		out.WriteString(s[at:x.from])
+		out.WriteString(mask)
+		at = x.to
+	}
+	out.WriteString(s[at:])
+	return out.String()
 }
 
-// String returns s with every secret blotted out.
-func (p Patterns) String(s string) string {
-	for _, v := range p {
-		if strings.Contains(s, string(v)) {
-			b := []byte(s)
-			p.blot(b)
-			return string(b)
+// InName reports whether the name of a header field holds a secret. Names have
+// no case: HTTP/2 writes them small, and libraries as they like.
+func (p *Patterns) InName(name string) bool {
+	if len(name) < p.min || p.Empty() {
+		return false
+	}
+	if len(p.find([]byte(name), nil)) > 0 {
+		return true
+	}
+	low := strings.ToLower(name)
+	for _, n := range p.names {
+		if strings.Contains(low, n) {
+			return true
 		}
 	}
-	return s
+	return false
 }
-
-// blot overwrites every secret in b.
-func (p Patterns) blot(b []byte) {
-	for _, v := range p {
-		for at := 0; ; {
-			i := bytes.Index(b[at:], v)
-			if i < 0 {
-				break
-			}
-			at += i
-			for k := range v {
-				b[at+k] = '*'
-			}
-			at += len(v)
-		}
-	}
-}
-
-// partial returns how many bytes at the end of b could be the beginning of a
-// secret.
-func (p Patterns) partial(b []byte) int {
-	longest := 0
-	for _, v := range p {
-		for n := min(len(v)-1, len(b)); n > longest; n-- {
-			if bytes.HasSuffix(b, v[:n]) {
-				longest = n
-				break
-			}
-		}
-	}
-	return longest
-}
-
-// Filter blots a stream that is fed to it piece by piece.
-type Filter struct {
-	p    Patterns
-	held []byte
-}
-
-// NewFilter returns a filter for one stream.
-func NewFilter(p Patterns) *Filter { return &Filter{p: p} }
-
-// Feed takes the next piece and returns what can go on. With last set
-// everything does. The result is good until the next call.
-func (f *Filter) Feed(piece []byte, last bool) []byte {
-	b := append(f.held, piece...)
-	f.p.blot(b)
-	keep := 0
-	if !last {
-		keep = f.p.partial(b)
-	}
-	out := b[:len(b)-keep]
-	f.held = append([]byte(nil), b[len(b)-keep:]...)
-	return out
-}
-
-// Held reports whether bytes are waiting for what follows them.
-func (f *Filter) Held() bool { return len(f.held) > 0 }

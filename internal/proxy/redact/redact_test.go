@@ -1,8 +1,9 @@
 package redact
 
 import (
-	"bytes"
 	"encoding/base64"
+	"encoding/hex"
+	"html"
 	"net/url"
 	"strings"
 	"testing"
@@ -12,54 +13,126 @@ const secret = `sk-"live"/0123456789+abc`
 
 func TestE101Forms(t *testing.T) {
 	p := Of("Bearer " + secret)
+	std := base64.StdEncoding.EncodeToString
 	for name, echo := range map[string]string{
 		"verbatim":   secret,
 		"header":     "Bearer " + secret,
-		"base64":     base64.StdEncoding.EncodeToString([]byte(secret)),
+		"base64":     std([]byte(secret)),
 		"url base64": base64.RawURLEncoding.EncodeToString([]byte("Bearer " + secret)),
 		"query":      url.QueryEscape(secret),
+		"small":      strings.NewReplacer("%2F", "%2f", "%2B", "%2b").Replace(url.QueryEscape(secret)),
 		"path":       url.PathEscape(secret),
 		"JSON":       `sk-\"live\"/0123456789+abc`,
+		"HTML":       html.EscapeString(secret),
+		"hex":        hex.EncodeToString([]byte(secret)),
+		"HEX":        strings.ToUpper(hex.EncodeToString([]byte(secret))),
 	} {
-		in := "x" + echo + "y" + echo
-		got := p.String(in)
-		if len(got) != len(in) || strings.Contains(got, echo) || strings.Contains(got, "0123456789") || !strings.HasPrefix(got, "x*") || got[1+len(echo)] != 'y' {
+		if got := p.String("x" + echo + "y" + echo); got != "x********y********" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	basic := Of("Basic " + base64.StdEncoding.EncodeToString([]byte("user:hunter2-hunter2")))
-	if got := basic.String("pass=hunter2-hunter2"); strings.Contains(got, "hunter2") {
+	basic := Of("Basic " + std([]byte("user:hunter2-hunter2")))
+	if got := basic.String("pass=hunter2-hunter2"); got != "pass=********" {
 		t.Errorf("%q", got)
 	}
 	if got := p.String("nothing here"); got != "nothing here" {
 		t.Errorf("%q", got)
 	}
-	if len(Of("short")) != 0 {
+	if !Of("short").Empty() || Of("short").String("short") != "short" || Of("short").InName("short") {
 		t.Error("a value under 8 bytes would blot out ordinary text")
 	}
 }
 
+// TestE101InsideBase64: a longer text that holds the value was encoded, so that
+// the value begins at any of the three places a group of characters has.
+func TestE101InsideBase64(t *testing.T) {
+	for _, value := range []string{secret, "12345678", "123456789", "1234567890"} {
+		p := Of("Bearer " + value)
+		for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
+			for before := range 7 {
+				for after := range 4 {
+					text := strings.Repeat("<", before) + value + strings.Repeat(">", after)
+					blotted := p.String(enc.EncodeToString([]byte(text)))
+					if !strings.Contains(blotted, mask) {
+						t.Errorf("%q between %d and %d bytes: %s", value, before, after, blotted)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestE101FieldNames(t *testing.T) {
+	p := Of("Bearer Operator-Secret-Value-123456")
+	for _, name := range []string{"X-OPERATOR-SECRET-VALUE-123456", "x-operator-secret-value-123456", "Operator-Secret-Value-123456-x"} {
+		if !p.InName(name) {
+			t.Errorf("%s passes", name)
+		}
+	}
+	for _, name := range []string{"X-Operator-Secret-Value", "Content-Type", ""} {
+		if p.InName(name) {
+			t.Errorf("%s is taken for a secret", name)
+		}
+	}
+}
+
+// inPieces feeds a filter pieces of a size and returns what comes out.
+func inPieces(f *Filter, in string, size int) string {
+	var got []byte
+	for in != "" {
+		n := min(size, len(in))
+		got = append(got, f.Feed([]byte(in[:n]), false)...)
+		in = in[n:]
+	}
+	return string(append(got, f.Feed(nil, true)...))
+}
+
 func TestFilterAcrossPieces(t *testing.T) {
 	p := Of("Bearer " + secret)
-	in := "data: " + secret + "\n\ndata: sk-" + secret + "sk-\n\n"
-	want := p.String(in)
-	for size := 1; size <= len(in); size++ {
-		f := NewFilter(p)
-		var got []byte
-		for rest := in; rest != ""; {
-			n := min(size, len(rest))
-			got = append(got, f.Feed([]byte(rest[:n]), false)...)
-			rest = rest[n:]
+	in := "data: " + secret + "\n\ndata: sk-" + secret + "sk-\n\nBearer " + secret + secret
+	starred := strings.ReplaceAll(strings.ReplaceAll(in, "Bearer "+secret, strings.Repeat("*", len(secret)+7)), secret, strings.Repeat("*", len(secret)))
+	for want, sameLength := range map[string]bool{p.String(in): false, starred: true} {
+		for size := 1; size <= len(in); size++ {
+			f := NewFilter(p, sameLength)
+			if got := inPieces(f, in, size); got != want || f.Held() {
+				t.Fatalf("pieces of %d: %q, want %q", size, got, want)
+			}
 		}
-		got = append(got, f.Feed(nil, true)...)
-		if string(got) != want || f.Held() {
-			t.Fatalf("pieces of %d: %q, want %q", size, got, want)
+	}
+}
+
+// TestFilterEncodedAcrossPieces: a pause inside an encoded form lets three of
+// its characters go and no more.
+func TestFilterEncodedAcrossPieces(t *testing.T) {
+	p := Of("Bearer " + secret)
+	for name, echo := range map[string]string{
+		"base64": base64.StdEncoding.EncodeToString([]byte("{" + secret + "}")),
+		"hex":    hex.EncodeToString([]byte(secret)),
+	} {
+		plain := p.String(echo)
+		lead, _, _ := strings.Cut(plain, mask)
+		for size := 1; size <= len(echo); size++ {
+			got := inPieces(NewFilter(p, false), echo, size)
+			shown, rest, ok := strings.Cut(got, mask)
+			if !ok || len(shown) > len(lead)+encodedLead || len(rest) > 3 {
+				t.Errorf("%s in pieces of %d: %q, at once %q", name, size, got, plain)
+			}
+		}
+	}
+}
+
+// TestFilterOverlaps: no part of a secret shows where two forms share bytes.
+func TestFilterOverlaps(t *testing.T) {
+	p := Of("abcabcabcabc")
+	for size := 1; size <= 16; size++ {
+		if got := inPieces(NewFilter(p, true), "-abcabcabcabcabc-", size); got != "-***************-" && size > 15 || strings.Contains(got, "abcabc") {
+			t.Errorf("pieces of %d: %q", size, got)
 		}
 	}
 }
 
 func TestFilterHoldsBackNothingElse(t *testing.T) {
-	f := NewFilter(Of("Bearer " + secret))
+	f := NewFilter(Of("Bearer "+secret), false)
 	for _, event := range []string{"data: one\n\n", "data: two s\n\n"} {
 		if got := f.Feed([]byte(event), false); string(got) != event {
 			t.Errorf("%q went on as %q", event, got)
@@ -71,6 +144,14 @@ func TestFilterHoldsBackNothingElse(t *testing.T) {
 	if got := f.Feed([]byte("other\n"), false); string(got) != "sk-other\n" {
 		t.Errorf("%q", got)
 	}
+	// Binary messages end in any byte; only a readable form's holds one back.
+	encoded := hex.EncodeToString([]byte(secret))
+	if got := f.Feed([]byte("message "+encoded[:encodedLead]), false); string(got) != "message "+encoded[:encodedLead] {
+		t.Errorf("%q", got)
+	}
+	if got := f.Feed([]byte(encoded[encodedLead:]+"."), false); string(got) != mask+"." {
+		t.Errorf("%q", got)
+	}
 }
 
 func FuzzFilter(f *testing.F) {
@@ -78,21 +159,27 @@ func FuzzFilter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, size int) {
 		p := Of("Bearer " + secret)
 		size = max(1, size%64)
-		fl := NewFilter(p)
-		var got []byte
-		for rest := in; len(rest) > 0; {
-			n := min(size, len(rest))
-			got = append(got, fl.Feed(rest[:n], false)...)
-			rest = rest[n:]
-		}
-		got = append(got, fl.Feed(nil, true)...)
+		got := inPieces(NewFilter(p, true), string(in), size)
 		if len(got) != len(in) {
 			t.Fatalf("%d bytes became %d", len(in), len(got))
 		}
-		for _, v := range p {
-			if bytes.Contains(got, v) {
-				t.Fatalf("%q is still in %q", v, got)
+		other := inPieces(NewFilter(p, false), string(in), size)
+		for _, v := range p.forms {
+			if strings.Contains(got, string(v.text)) || strings.Contains(other, string(v.text)) {
+				t.Fatalf("%q is still in %q or %q", v.text, got, other)
 			}
 		}
+		if size >= len(in) && other != p.String(string(in)) {
+			t.Fatalf("a stream is %q, the whole %q", other, p.String(string(in)))
+		}
 	})
+}
+
+func BenchmarkFilter(b *testing.B) {
+	f := NewFilter(Of("Bearer "+secret), true)
+	piece := []byte(strings.Repeat("data: {\"text\": \"The quick brown fox, 0123\"}\n\n", 700))
+	b.SetBytes(int64(len(piece)))
+	for b.Loop() {
+		f.Feed(piece, false)
+	}
 }

@@ -1,0 +1,102 @@
+package redact
+
+import "bytes"
+
+// Filter blots a stream that is fed to it piece by piece.
+type Filter struct {
+	p *Patterns
+	// sameLength writes as many asterisks as a secret has bytes, for a body
+	// whose length was announced.
+	sameLength bool
+
+	tail   []byte // the latest bytes, as far as a secret may have begun in them
+	gone   int    // how many of those have gone on already
+	hidden int    // how many of those were part of a secret, and masked
+	spans  []span
+	joined []byte // tail and piece
+	out    []byte
+}
+
+// NewFilter returns a filter for one stream. With sameLength the stream is as
+// long as it was, and otherwise masks do not tell how long a secret is.
+func NewFilter(p *Patterns, sameLength bool) *Filter {
+	return &Filter{p: p, sameLength: sameLength}
+}
+
+// Feed takes the next piece and returns what can go on. With last set
+// everything does. The result is good until the next call.
+func (f *Filter) Feed(piece []byte, last bool) []byte {
+	b := piece
+	if len(f.tail) > 0 {
+		f.joined = append(append(f.joined[:0], f.tail...), piece...)
+		b = f.joined
+	}
+	f.spans = f.spans[:0]
+	if f.hidden > 0 {
+		f.spans = append(f.spans, span{0, f.hidden})
+	}
+	f.spans = f.p.find(b, f.spans)
+	begun, kept := 0, 0
+	if !last {
+		begun, kept = f.p.open(b)
+	}
+	end := max(f.reach(len(b)-kept), f.gone)
+	out := f.render(b, end)
+	start := len(b) - begun
+	f.gone, f.hidden = max(end-start, 0), f.hiddenIn(start, end)
+	f.tail = append(f.tail[:0], b[start:]...)
+	return out
+}
+
+// reach moves an end on over what is masked anyhow.
+func (f *Filter) reach(end int) int {
+	for _, s := range f.spans {
+		if s.from <= end && end < s.to {
+			return s.to
+		}
+	}
+	return end
+}
+
+// hiddenIn is how many bytes from start on belong to a secret that was masked
+// before end.
+func (f *Filter) hiddenIn(start, end int) int {
+	n := 0
+	for _, s := range f.spans {
+		if s.from < end {
+			n = max(s.to-start, 0)
+		}
+	}
+	return n
+}
+
+// render is b from what has gone on already up to end, with masks.
+func (f *Filter) render(b []byte, end int) []byte {
+	at := f.gone
+	if len(f.spans) == 0 {
+		return b[at:end]
+	}
+	out := f.out[:0]
+	for _, s := range f.spans {
+		if s.from >= end || s.to <= at {
+			continue
+		}
+		if s.from > at {
+			out = append(out, b[at:s.from]...)
+			at = s.from
+		}
+		to := min(s.to, end)
+		switch {
+		case f.sameLength:
+			out = append(out, bytes.Repeat([]byte{'*'}, to-at)...)
+		case s.from > 0 || f.hidden == 0: // else its mask has gone on already
+			out = append(out, mask...)
+		}
+		at = to
+	}
+	f.out = append(out, b[at:end]...)
+	return f.out
+}
+
+// Held reports whether bytes are waiting for what follows them.
+func (f *Filter) Held() bool { return len(f.tail) > f.gone }
