@@ -91,6 +91,7 @@ func readAsk(c TaskConfig, h HostConfig, f *faults) ask {
 	a.readInject(c.Inject, h, f)
 	a.readGit(c.Git, h, f)
 	a.readFiles(c, h, f)
+	a.checkHeld(f)
 	a.readSession(c, h.Sessions, f)
 	a.readLimits(c, h, f)
 	a.readRecord(c.RecordTaskConfig, h.Record, f)
