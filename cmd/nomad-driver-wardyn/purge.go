@@ -64,11 +64,34 @@ func purgeable(ctx context.Context, config map[string]any, withKept bool) ([]str
 	for _, s := range found.Strangers {
 		out = append(out, "leave "+s+": it carries this installation's label and is not its own")
 	}
-	if !withKept || errors.Is(err, runner.ErrUnavailable) { // every further question would say the same
+	if errors.Is(err, runner.ErrUnavailable) { // every further question would say the same
 		return out, err
 	}
+	shared, sharedErr := p.runner.Belongings(ctx)
+	for _, s := range append(shared, p.onNode()...) {
+		out = append(out, "remove "+s)
+	}
+	if !withKept {
+		return out, errors.Join(err, sharedErr)
+	}
 	lines, keptErr := kept{p}.removable(ctx)
-	return append(out, lines...), errors.Join(err, keptErr)
+	return append(out, lines...), errors.Join(err, sharedErr, keptErr)
+}
+
+// onNode lists what an installation has beside the engine and its runs, except
+// for the data dir.
+func (p *parts) onNode() []string {
+	var out []string
+	for _, it := range []struct{ path, what string }{
+		{p.keeper.Socket, "the output keeper"}, {keeper.HolderSocket(p.keeper.Socket), "the holder beside the output keeper"},
+		{filepath.Join(p.dir.RunRoot(), control.CtlSocket), "the socket of ctl"}, {p.stageRoot(), "what jobs have mounted"},
+		{p.dir.RunRoot(), "the run root"},
+	} {
+		if _, err := os.Lstat(it.path); err == nil {
+			out = append(out, fmt.Sprintf("%s (%s)", it.path, it.what))
+		}
+	}
+	return out
 }
 
 func purgeInstallation(ctx context.Context, h plugin.HostConfig, kept bool) error {

@@ -22,7 +22,7 @@ func TestK3Reaper(t *testing.T) {
 	stranger := r.stranger(t)
 	r.Close()
 	out, err := exec.Command(r.binary, "purge", "-plugin-config", r.optionsFile(t), "-dry-run").CombinedOutput()
-	for _, line := range []string{"remove wardyn_agent_" + lost.run(t) + " (", "leave container " + stranger} {
+	for _, line := range []string{"remove wardyn_agent_" + lost.run(t) + " (", "leave container " + stranger, "(the egress network)\n", "keeper.sock (the output keeper)\n"} {
 		if err != nil || !strings.Contains(string(out), line) {
 			t.Errorf("purge -dry-run lacks %q: %v\n%s", line, err, out)
 		}

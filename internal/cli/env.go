@@ -70,7 +70,7 @@ type Env struct {
 func Main(ctx context.Context, e Env) int {
 	// What is started beside a plugin may inherit its environment, so its
 	// command goes before the cookie.
-	beside := len(e.Args) > 0 && slices.Contains([]string{keeperCommand.name, holderCommand.name, caretakerCommand.name}, e.Args[0])
+	beside := len(e.Args) > 0 && slices.Contains(besidePlugin(), e.Args[0])
 	if cookie, _ := e.LookupEnv(cookieKey); cookie == cookieValue && !beside {
 		return e.report(e.servePlugin())
 	}
@@ -92,6 +92,11 @@ func Main(ctx context.Context, e Env) int {
 		return exitUsage
 	}
 	return c.run(ctx, e, c, rest)
+}
+
+// besidePlugin are the commands that are started beside a plugin.
+func besidePlugin() []string {
+	return []string{keeperCommand.name, holderCommand.name, caretakerCommand.name}
 }
 
 func (e Env) servePlugin() error {

@@ -11,12 +11,15 @@ var purgeCommand = &command{
 	args:    "[-plugin-config FILE] [-kept] -yes | -dry-run",
 	summary: "remove everything an installation has on this node",
 	text: "Ends every sandbox of the installation and removes its containers, networks and\n" +
-		"run directories, and its output keeper: for taking the driver off a node, after\n" +
-		"the agent has let go of it. Objects of other installations and of others on the\n" +
-		"same engine are not touched. The data dir itself stays, and so does what outlives\n" +
-		"tasks: volumes, snapshots and the images of setups go only with -kept. With -dry-run\n" +
-		"it lists the runs it would remove, with -kept those things as well, and what has\n" +
-		"the installation's label without being its own.",
+		"run directories, and its output keeper: for taking the driver off a node. Stop the\n" +
+		"jobs first, then take the plugin block out of the agent's configuration and restart\n" +
+		"the agent, or stop it: while its plugin has the data dir, -yes is refused and names\n" +
+		"the process. A plugin whose agent was killed is named too, and ends before anything\n" +
+		"is removed. Objects of other installations and of others on the same engine are not\n" +
+		"touched. The data dir itself stays, and so does what outlives tasks: volumes,\n" +
+		"snapshots and the images of setups go only with -kept. With -dry-run it lists all\n" +
+		"that -yes would remove, with -kept those things as well, what has the installation's\n" +
+		"label without being its own, and the plugin that has the data dir.",
 	flags: func(fs *flag.FlagSet) { (&purgeOptions{}).bind(fs) },
 	run: func(ctx context.Context, e Env, c *command, args []string) int {
 		var o purgeOptions
@@ -40,8 +43,14 @@ var purgeCommand = &command{
 			for _, line := range found {
 				fmt.Fprintln(e.Stdout, line)
 			}
+			e.sayInUse(config)
 			return e.report(err)
 		}
+		give, err := e.claimToPurge(ctx, config)
+		if err != nil {
+			return e.report(err)
+		}
+		defer give()
 		return e.report(e.Purge(ctx, config, o.kept))
 	},
 }

@@ -17,6 +17,9 @@ import (
 // claimPoll is how often a claim that another process has is tried again.
 const claimPoll = 50 * time.Millisecond
 
+// claimFile is locked by whoever has the claim, and has its process id.
+const claimFile = "plugin.lock"
+
 // Claim says which process works with a data dir. It ends with the process.
 type Claim struct {
 	dir *Dir
@@ -36,7 +39,7 @@ func (c *Claim) Take(ctx context.Context, wait time.Duration) error {
 	if c.file != nil {
 		return nil
 	}
-	f, err := os.OpenFile(c.dir.Path("plugin.lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(c.dir.Path(claimFile), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("data_dir: %w", err)
 	}
@@ -48,10 +51,12 @@ func (c *Claim) Take(ctx context.Context, wait time.Duration) error {
 		if taken := errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR); taken && ctx.Err() == nil && time.Now().Before(end) {
 			continue
 		} else if taken {
-			err = fmt.Errorf("it is in use by another plugin (%s): give each agent of this node a data_dir of its own, or end the other", owner(f))
+			err = &Taken{Dir: c.dir.path, By: owner(f)}
+		} else {
+			err = fmt.Errorf("data_dir %q: %w", c.dir.path, err)
 		}
 		f.Close()
-		return fmt.Errorf("data_dir %q: %w", c.dir.path, err)
+		return err
 	}
 	// For the message alone: that it is written, or not, changes nothing.
 	_ = f.Truncate(0)
@@ -60,13 +65,59 @@ func (c *Claim) Take(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// owner names the process that wrote itself into the file.
-func owner(f *os.File) string {
-	b, err := io.ReadAll(io.NewSectionReader(f, 0, 32))
-	if pid, aerr := strconv.Atoi(strings.TrimSpace(string(b))); err == nil && aerr == nil {
-		return fmt.Sprint("process ", pid)
+// Taken is the error of a claim that another process has.
+type Taken struct {
+	Dir string // the data dir
+	By  int    // the process's id; 0 when it is not known
+}
+
+func (t *Taken) Error() string {
+	return fmt.Sprintf("data_dir %q: it is in use by another plugin (%s): give each agent of this node a data_dir of its own, or end the other", t.Dir, t.Process())
+}
+
+// Process names the process in words.
+func (t *Taken) Process() string {
+	if t.By == 0 {
+		return "process unknown"
 	}
-	return "process unknown"
+	return fmt.Sprint("process ", t.By)
+}
+
+// LastClaimant is the id of the process that took the claim last, whether it
+// still has it or not; 0 when nobody did, or it is not known.
+func (d *Dir) LastClaimant() int {
+	f, err := os.Open(d.Path(claimFile))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	return owner(f)
+}
+
+// Claimed says which process has the claim; nil when none has. Nothing changes.
+func (d *Dir) Claimed() *Taken {
+	f, err := os.Open(d.Path(claimFile))
+	if err != nil {
+		return nil
+	}
+	defer f.Close() // lets go of the lock
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+		return nil
+	}
+	return &Taken{Dir: d.path, By: owner(f)}
+}
+
+// owner is the process that wrote itself into the file; 0 when that cannot be read.
+func owner(f *os.File) int {
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, 32))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return 0
+	}
+	return pid
 }
 
 // Give gives the claim up; one that is not taken is fine.

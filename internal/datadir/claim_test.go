@@ -16,6 +16,9 @@ func TestK40OneClaimAtATime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if who := d.Claimed(); who == nil || who.By != os.Getpid() {
+		t.Errorf("looked at, it is had by %v", who)
+	}
 	err := b.Take(t.Context(), 10*time.Millisecond)
 	if err == nil {
 		t.Fatal("two have the claim")
@@ -34,4 +37,7 @@ func TestK40OneClaimAtATime(t *testing.T) {
 		t.Error("giving up twice took it from another")
 	}
 	b.Give()
+	if who := d.Claimed(); who != nil || d.LastClaimant() != os.Getpid() {
+		t.Errorf("given up, it is had by %v, and was last by process %d", who, d.LastClaimant())
+	}
 }
