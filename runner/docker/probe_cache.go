@@ -146,7 +146,13 @@ func (f *finding) stands(key string) bool {
 	if f.err != nil {
 		life = badLife
 	}
-	return f.known && f.key == key && time.Since(f.at) < life
+	return f.about(key) && time.Since(f.at) < life
+}
+
+// about reports whether there is a verdict on that engine. A probe that was
+// disturbed gave none.
+func (f *finding) about(key string) bool {
+	return f.known && f.key == key && !errors.Is(f.err, errDisturbed)
 }
 
 // clear goes on until the remains of a probe are gone.
@@ -173,7 +179,7 @@ func (c *findingsCache) await(ctx context.Context, s subject, key string) error 
 		c.mu.Unlock()
 		return errors.New("it was never probed")
 	}
-	busy, known := f.busy, f.known && f.key == key
+	busy, known := f.busy, f.about(key)
 	c.mu.Unlock()
 	if busy != nil && !known {
 		select {
@@ -205,4 +211,4 @@ func (c *findingsCache) checked(s subject) time.Time {
 }
 
 // errProbing: nothing is known of the class yet.
-var errProbing = errors.New("its probe is still running")
+var errProbing = fmt.Errorf("its probe is still running: %w", runner.ErrUnavailable)

@@ -50,7 +50,7 @@ func (r *Runner) probe(ctx context.Context, s subject, host hostFacts) verdict {
 	if err := r.clearProbe(s); err != nil {
 		return verdict{err: fmt.Errorf("what an earlier probe left cannot be removed; the runtime hangs: %w", err), left: true}
 	}
-	err := r.runProbes(ctx, s, host, runNetworkOptions)
+	err := undisturbed(func() error { return r.runProbes(ctx, s, host, runNetworkOptions) }, func() error { return r.clearProbe(s) })
 	if cerr := r.clearProbe(s); cerr != nil {
 		r.opts.Log.Error("a probe's container or network cannot be removed", "runtime", s.runtime, "error", cerr)
 		return verdict{err: errors.Join(err, fmt.Errorf("its probe container cannot be removed; the runtime hangs: %w", cerr)), left: true}
@@ -181,6 +181,9 @@ func (r *Runner) runProbe(ctx context.Context, name string, in probeInput) (prob
 			return out, errProbeLate
 		}
 		return out, wrap("wait", err)
+	}
+	if err := r.stillThere(ctx, id, out.code); err != nil {
+		return out, err
 	}
 	if out.stdout, out.stderr, err = r.readLogs(ctx, id); err != nil {
 		return out, err
