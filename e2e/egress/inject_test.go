@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
+	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
 
 const (
@@ -37,6 +40,7 @@ func TestI3InjectedSecretIsNowhere(t *testing.T) {
 	each(t, func(t *testing.T, class string) {
 		w := r.prepare(t, class, map[string]any{
 			"egress": []any{map[string]any{"allow": []any{"api.example.internal", "other.example.internal", "git.example.internal:8080"}}},
+			"record": true,
 			"inject": []any{
 				map[string]any{"model": []any{map[string]any{"host": "api.example.internal", "header": "x-api-key", "secret_file": "secrets/api.key"}}},
 				map[string]any{"corp": []any{map[string]any{"host": "other.example.internal", "credential": "corp"}}},
@@ -72,7 +76,8 @@ func TestI3InjectedSecretIsNowhere(t *testing.T) {
 		w.secret(t, "api.key", rotated+"\n")
 		eventually(t, "the changed secret", func() bool { out += w.sh(t, ask); return r.up.last("X-Api-Key") == rotated })
 		out += w.sh(t, ask+"; (kept=$("+ask+"); sleep 3600; echo $kept) >/dev/null 2>&1 &") // an answer stays in memory
-		w.memoryHoldsNone(t, rotated, rendered, rotated, operator)                          // before anything looks for them inside
+		out += w.atTerminal(t, ask)
+		w.memoryHoldsNone(t, rotated, rendered, rotated, operator) // before anything looks for them inside
 		w.holdsNone(t, out, rendered, rotated, operator)
 
 		// Plain HTTP would show it to the network.
@@ -87,6 +92,30 @@ func TestI3InjectedSecretIsNowhere(t *testing.T) {
 		}
 		eventually(t, "a refusal", func() bool { return strings.Contains(w.sh(t, ask), "502 ") })
 	})
+}
+
+// atTerminal runs a command at a terminal, which is recorded with all that it
+// shows, and returns the recordings.
+func (w *work) atTerminal(t *testing.T, script string) string {
+	t.Helper()
+	var shown testenv.Buffer
+	if _, err := w.Exec(deadline(t), host.ExecRequest{Command: []string{"/bin/sh", "-c", script}, TTY: true, Stdout: &shown}); err != nil {
+		t.Fatal(err)
+	}
+	var casts strings.Builder
+	eventually(t, "what the terminal shows in a recording", func() bool {
+		casts.Reset()
+		files, _ := filepath.Glob(filepath.Join(w.Dir().Dir, "wardyn", "*.cast"))
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			casts.Write(b)
+		}
+		return strings.Contains(casts.String(), "hello from api.example.internal")
+	})
+	return shown.String() + casts.String()
 }
 
 // holdsNone looks for secrets wherever something of the run is shown,
