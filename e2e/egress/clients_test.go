@@ -104,6 +104,8 @@ func (u *upstream) serveClients(t *testing.T) *npmRegistry {
 	u.mux.HandleFunc("/shout", shout)
 	u.mux.Handle("/npm/", registry)
 	u.mux.Handle("/simple/", pipIndex(t))
+	u.mux.Handle("/cargo/", cargoIndex(t))
+	u.mux.Handle("/apt/", aptArchive())
 	u.mux.Handle("/grpc.health.v1.Health/", server)
 	return registry
 }
@@ -122,15 +124,11 @@ func TestRealClients(t *testing.T) {
 	registry := r.up.serveClients(t)
 	bothAtOnce(t, func(t *testing.T, class string) {
 		w := r.start(t, class, map[string]any{"egress": []any{map[string]any{
-			"allow": []any{"api.example.internal"}, "intercept": []any{"api.example.internal"},
+			"allow": []any{opened, tunnel}, "intercept": []any{opened},
 		}}})
 		for _, c := range realClients {
 			t.Run(c.name, func(t *testing.T) {
-				for need := range strings.FieldsSeq(c.needs) {
-					if why := tools.missing[need]; why != nil {
-						t.Skipf("no %s on this machine to put into the image: %v", need, why)
-					}
-				}
+				tools.need(t, c.needs)
 				got := w.sh(t, c.script+" 2>&1")
 				if !strings.Contains(got, c.want) {
 					t.Error(got)
@@ -143,5 +141,6 @@ func TestRealClients(t *testing.T) {
 		if paths := registry.paths(); tools.missing["npm"] == nil && !slices.Contains(paths, "/npm/@acme%2fdemo") {
 			t.Errorf("E91: the registry was asked for %v", paths)
 		}
+		w.trust(t, tools)
 	})
 }

@@ -26,7 +26,8 @@ func findToolchains(t *testing.T) toolchains {
 	c := toolchains{files: testenv.Programs(t, "/usr/bin/curl", "/usr/bin/wget"), missing: map[string]error{}}
 	for name, find := range map[string]func(*testing.T) (map[string]string, error){
 		"node": func(t *testing.T) (map[string]string, error) { return ifThere(t, "/usr/bin/node") },
-		"npm":  npmFiles, "python": pythonFiles, "pip": pipFiles,
+		"npm":  npmFiles, "python": pythonFiles, "pip": pipFiles, "httpx": httpxFiles,
+		"apt": aptFiles, "cargo": cargoFiles, "java": javaFiles,
 	} {
 		files, err := find(t)
 		if err != nil {
@@ -36,6 +37,16 @@ func findToolchains(t *testing.T) toolchains {
 		maps.Copy(c.files, files)
 	}
 	return c
+}
+
+// need skips a test whose toolchains are not all there.
+func (c toolchains) need(t *testing.T, names string) {
+	t.Helper()
+	for need := range strings.FieldsSeq(names) {
+		if why := c.missing[need]; why != nil {
+			t.Skipf("no %s on this machine to put into the image: %v", need, why)
+		}
+	}
 }
 
 // ifThere are programs with their libraries, or why there are none.
