@@ -38,6 +38,12 @@ func TestOptionsPage(t *testing.T) {
 			names = append(names, name)
 		}
 	}
+	names = append(names, sysctls...)
+	for attr := range fingerprint("1", &finding{}).GetAttributes() {
+		if !strings.HasPrefix(attr, "driver."+Name+".class.") || attr == "driver."+Name+".class.CC1" {
+			names = append(names, attr)
+		}
+	}
 	for _, name := range names {
 		if !strings.Contains(page, "`"+name+"`") {
 			t.Errorf("docs/options.md lacks %s", name)

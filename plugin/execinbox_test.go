@@ -58,3 +58,19 @@ func TestExecEndsAfterItsInput(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedExecHearsItsUserOut: a client that still sends when a refusal comes
+// takes its failure to send for the answer, and its user reads "unexpected EOF".
+func TestRefusedExecHearsItsUserOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		s := typist{ctx: ctx, messages: make(chan *driverpb.ExecTaskStreamingRequest, 2)}
+		s.messages <- &driverpb.ExecTaskStreamingRequest{Setup: &driverpb.ExecTaskStreamingRequest_Setup{TaskId: "nobody", Command: []string{"true"}}}
+		began := time.Now()
+		err := (&Plugin{tasks: &store{}}).ExecTaskStreaming(s)
+		if took := time.Since(began); err == nil || took != endGrace {
+			t.Errorf("%v after %s, want a refusal after %s", err, took, endGrace)
+		}
+	})
+}

@@ -17,25 +17,26 @@ import (
 // ExecTaskStreaming runs a command with live streams. "wardyn" is no command in
 // the sandbox but this plugin itself; see verbs.go.
 func (p *Plugin) ExecTaskStreaming(stream driverpb.Driver_ExecTaskStreamingServer) error {
-	return refuseExec(stream, p.execStreaming(stream))
-}
-
-func (p *Plugin) execStreaming(stream driverpb.Driver_ExecTaskStreamingServer) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
 	}
-	setup := first.GetSetup()
-	if setup == nil || len(setup.GetCommand()) == 0 {
+	if len(first.GetSetup().GetCommand()) == 0 {
 		return status.Error(codes.InvalidArgument, "the first message of an exec must name the command")
 	}
+	in := receive(stream)
+	err = refuseExec(stream, p.execute(stream, first, in))
+	in.hearOut(stream.Context()) // also of a refusal, or its reason is lost
+	return err
+}
+
+// execute answers a verb or runs a command.
+func (p *Plugin) execute(stream driverpb.Driver_ExecTaskStreamingServer, first *driverpb.ExecTaskStreamingRequest, in inbox) error {
+	setup := first.GetSetup()
 	t, ok := p.tasks.get(TaskID(setup.GetTaskId()))
 	shell := asksShell(setup.GetCommand())
-	in := receive(stream)
 	if ok && setup.GetCommand()[0] == verbCommand && !shell {
-		err := p.answerVerb(&replies{stream: stream}, t, setup.GetCommand()[1:])
-		in.hearOut(stream.Context())
-		return err
+		return p.answerVerb(&replies{stream: stream}, t, setup.GetCommand()[1:])
 	}
 	t, b, err := p.living(setup.GetTaskId())
 	if err != nil {
@@ -68,9 +69,7 @@ func (p *Plugin) execStreaming(stream driverpb.Driver_ExecTaskStreamingServer) e
 	// Whoever leaves ends the process, also while it is not being read.
 	defer context.AfterFunc(ctx, func() { session.Close() })()
 	go feed(held, in.messages, session, cancel)
-	err = drainExec(&replies{stream: stream}, session)
-	in.hearOut(ctx)
-	return err
+	return drainExec(&replies{stream: stream}, session)
 }
 
 // asksShell reports whether a command is the verb that opens a shell: the one

@@ -31,6 +31,15 @@ func (o outcome) result() *driverpb.ExitResult {
 	return &driverpb.ExitResult{ExitCode: int32(o.Code), Signal: int32(o.Signal), OomKilled: o.OOMKilled}
 }
 
+// message is what people are told of an exit beside its code: clients show
+// neither that flag of a result nor the limit.
+func (o outcome) message() string {
+	if o.Err == "" && o.OOMKilled {
+		return "killed for memory: it went over its limit; raise memory, or memory_max, in the task's resources"
+	}
+	return o.Err
+}
+
 // task is one attempt of a task that this process looks after.
 type task struct {
 	id     TaskID

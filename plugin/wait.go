@@ -34,7 +34,7 @@ func (p *Plugin) WaitTask(ctx context.Context, r *driverpb.WaitTaskRequest) (*dr
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	o, _ := t.exit()
-	return &driverpb.WaitTaskResponse{Result: o.result(), Err: o.Err}, nil
+	return &driverpb.WaitTaskResponse{Result: o.result(), Err: o.message()}, nil
 }
 
 // watch waits for a task's exit, once for each task, and makes it known when

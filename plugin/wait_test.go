@@ -73,7 +73,7 @@ func TestExits(t *testing.T) {
 	}{
 		{"by itself", runner.Exit{Code: 9}, 9, 0, false, "", ""},
 		{"by signal", runner.Exit{Code: 143, Signal: 15}, 143, 15, false, "", ""},
-		{"K12 killed for memory", runner.Exit{Code: 137, Signal: 9, OOMKilled: true}, 137, 9, true, "", ""},
+		{"K12 killed for memory", runner.Exit{Code: 137, Signal: 9, OOMKilled: true}, 137, 9, true, "raise memory", ""},
 		{"K12 a child killed for memory", runner.Exit{Code: 0, ChildOOM: true}, 0, 0, false, "", "killed for memory"},
 		{"K1 the runtime crashed", runner.Exit{Code: 2, Err: runner.ErrRuntimeCrashed}, -1, 0, false, "runtime crashed", ""},
 	} {

@@ -81,7 +81,7 @@ func TestStats(t *testing.T) {
 func TestK12OOM(t *testing.T) {
 	r := newRig(t)
 	w := r.start(t, "CC1", "tail /dev/zero", func(s *host.TaskSpec) { s.Resources.MemoryMB = 16 })
-	if exit := w.exits(t, 137); !exit.OOMKilled {
-		t.Errorf("exit %+v, want it killed for memory", exit)
+	if exit := w.exits(t, 137); !exit.OOMKilled || !strings.Contains(exit.Err, "killed for memory") {
+		t.Errorf("exit %+v, want it killed for memory, and to say so", exit)
 	}
 }

@@ -204,7 +204,7 @@ func (p *pluginProcess) Wait(ctx context.Context) (supervise.Exit, error) {
 	if err != nil {
 		return supervise.Exit{}, &plainError{err}
 	}
-	return supervise.Exit{Code: r.ExitCode, Signal: r.Signal, OOMKilled: r.OOMKilled, Err: r.Err}, nil
+	return supervise.Exit{Code: r.ExitCode, Signal: r.Signal, Err: r.Err}, nil
 }
 
 func (p *pluginProcess) Stop(ctx context.Context) error {

@@ -11,10 +11,9 @@ import (
 
 // Exit says how a task ended.
 type Exit struct {
-	Code      int
-	Signal    int
-	OOMKilled bool
-	Err       string // what the driver has to say about it
+	Code   int
+	Signal int
+	Err    string // what the driver has to say about it
 }
 
 // Success is Nomad's idea of success.
@@ -24,9 +23,6 @@ func (e Exit) String() string {
 	s := fmt.Sprintf("exit code %d", e.Code)
 	if e.Signal != 0 {
 		s += fmt.Sprintf(", signal %d", e.Signal)
-	}
-	if e.OOMKilled {
-		s += ", out of memory"
 	}
 	if e.Err != "" {
 		s += ": " + e.Err
