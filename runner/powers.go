@@ -67,7 +67,8 @@ type Exit struct {
 	// ChildOOM: something in the sandbox was killed for memory, the main process was not.
 	ChildOOM          bool
 	Started, Finished time.Time
-	// Err is set when the runtime, not the task, failed (ErrRuntimeCrashed).
+	// Err is set when the runtime, not the task, failed (ErrRuntimeCrashed), and
+	// where Code may be made up, since nobody saw the end (ErrUnavailable).
 	Err error
 }
 

@@ -16,7 +16,8 @@ import (
 // TestInvariant5EngineDies: an engine without live-restore is killed under
 // tasks, whose collector is so far behind that the engine has logged more than
 // it passed on. When it is back it says how the tasks ended, and all that it has
-// logged is delivered, once, before the client learns of that.
+// logged is delivered, once, before the client learns of that. A code that it had
+// to make up is told as such.
 //
 // The tasks print less than the engine takes without waiting: what it has in
 // hand when it dies, it loses, from its log too.
@@ -58,7 +59,12 @@ func TestInvariant5EngineDies(t *testing.T) {
 	for i, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			w := works[i]
-			w.exits(t, row.code)
+			exit, err := w.Wait(deadline(t))
+			// A newer containerd, which dies with this engine, forgets who ends meanwhile.
+			forgotten := i == 2 && exit.ExitCode == -1 && strings.Contains(exit.Err, "it does not know")
+			if err != nil || !forgotten && (exit.ExitCode != row.code || exit.Err != "") {
+				t.Errorf("exit %+v, %v, want code %d", exit, err, row.code)
+			}
 			// What was printed while the engine was away it may have, or not.
 			got, want := w.out.String(), logged(t, logs[i])
 			if !strings.HasPrefix(got, want) || !strings.HasPrefix(row.prints, got) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,38 +61,6 @@ func (r *Runner) Commit(ctx context.Context, ref, tag string, blankEnv []string)
 		return tag, errors.Join(err, derr)
 	}
 	return tag, errors.Join(err, mark.done())
-}
-
-// Committable is nil when what a sandbox changes can be committed at all.
-//
-// gVisor keeps a container's changes in a file of its own unless it is told
-// not to: a commit would succeed and hold nothing of them.
-func (r *Runner) Committable(ctx context.Context, ref string) error {
-	c, err := r.look(ctx, ref)
-	if err != nil {
-		return err
-	}
-	if c.HostConfig == nil {
-		return fmt.Errorf("container %s: the engine's answer is incomplete: %w", ref, runner.ErrUnavailable)
-	}
-	return committable(ctx, r.api, c.ID, c.HostConfig.Runtime)
-}
-
-func committable(ctx context.Context, a api, ref, runtime string) error {
-	if !inFamily(runtime, familyGVisor) {
-		return nil
-	}
-	ctx, cancel := call(ctx)
-	defer cancel()
-	changes, err := a.ContainerDiff(ctx, ref)
-	if err != nil {
-		return wrap("changes of "+ref, err)
-	}
-	if slices.ContainsFunc(changes, func(f container.FilesystemChange) bool { return strings.HasPrefix(f.Path, "/.gvisor.filestore") }) {
-		return fmt.Errorf("runtime %s keeps the changes of %s where the engine does not see them, so an image of it would lack them; "+
-			"register the runtime with the argument --overlay2=none: %w", runtime, ref, runner.ErrUnsupported)
-	}
-	return nil
 }
 
 // rewrite loads the committed layers again under a configuration of our own.

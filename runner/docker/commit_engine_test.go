@@ -2,13 +2,11 @@ package docker
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"strings"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
@@ -96,32 +94,6 @@ func (w *world) fromSnapshot(t *testing.T, tag string) {
 	spec.RunID, spec.Image, spec.Task.Output = uuid.New(), "wardyn-snap/team/none", nil
 	if _, err := w.CreateSandbox(t.Context(), spec); !errors.Is(err, runner.ErrNotFound) {
 		t.Errorf("none of this name: %v", err)
-	}
-}
-
-// keepsToItself is an engine whose gVisor keeps the changes of containers.
-type keepsToItself struct {
-	api
-	path string
-}
-
-func (e keepsToItself) ContainerDiff(context.Context, string) ([]container.FilesystemChange, error) {
-	return []container.FilesystemChange{{Path: "/.wardyn"}, {Path: e.path}}, nil
-}
-
-// D-11: what only gVisor sees is no image, and is refused with the remedy.
-func TestD11ChangesKeptByGVisor(t *testing.T) {
-	for _, c := range []struct {
-		runtime, path string
-		refused       bool
-	}{
-		{"runsc", "/.gvisor.filestore.0123", true}, {"runsc-kvm", "/.gvisor.filestore.9", true},
-		{"runsc", "/opt/tool", false}, {"runc", "/.gvisor.filestore.0123", false},
-	} {
-		err := committable(t.Context(), keepsToItself{path: c.path}, "ref", c.runtime)
-		if refused := errors.Is(err, runner.ErrUnsupported) && strings.Contains(err.Error(), "--overlay2=none"); refused != c.refused {
-			t.Errorf("%s, %s: %v", c.runtime, c.path, err)
-		}
 	}
 }
 

@@ -26,6 +26,8 @@ type use struct {
 	groups groups
 	owed   owed
 	ending own // sandboxes whose sidecar ends with them
+	unseen own // sandboxes whose end the engine may not have seen
+	gives  own // sandboxes that were seen to show the engine their changes
 }
 
 // forget drops what is remembered of a sandbox that is gone.
@@ -35,6 +37,8 @@ func (u *use) forget(ref string) {
 	u.agents.drop(ref)
 	u.groups.drop(ref)
 	u.ending.drop(ref)
+	u.unseen.drop(ref)
+	u.gives.drop(ref)
 	u.groups.drop(sidecarGroup(ref))
 	u.owed.take(ref)
 }

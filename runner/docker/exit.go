@@ -18,6 +18,7 @@ const (
 	codeSignal  = 128            // a process ended by signal n exits with 128+n
 	codeKilled  = codeSignal + 9 // SIGKILL
 	codeCrashed = 2              // a gVisor sentry that panics leaves this and no word
+	codeUnseen  = 255            // an engine's word for an end that nobody saw
 	lastCode    = codeSignal + int(lastSignal)
 )
 
@@ -47,8 +48,17 @@ func (r *Runner) Exit(ctx context.Context, ref string) (runner.Exit, error) {
 			c.State.OOMKilled = tellsOfTheEnd(at, c.State, classOf(c))
 		}
 	}
-	return exitOf(c.State, silent), nil
+	e := exitOf(c.State, silent)
+	if e.Err == nil && e.Code == codeUnseen && r.use.unseen.has(ref) {
+		e.Err = errUnseen
+	}
+	return e, nil
 }
+
+// errUnseen: a newer containerd that was down when a process ended forgets it,
+// and the engine then makes up a code that a task could also have chosen.
+var errUnseen = fmt.Errorf("%w: the process ended while the engine was away, and %d is also the engine's word for an exit code that it does not know",
+	runner.ErrUnavailable, codeUnseen)
 
 // memoryKillEnds is how soon a process is noted as gone after the kernel killed
 // it for memory, on a busy host.

@@ -37,6 +37,8 @@ type hostFacts struct {
 	DefaultRuntime string
 	// RecursiveReadOnly names the runtimes that can bind read-only all the way down.
 	RecursiveReadOnly []string
+	// OverlayOff names the runtimes that are registered with overlayOff.
+	OverlayOff        []string
 	AppArmor, SELinux bool
 	// UserNamespaces: the engine remaps users, which nothing here is tested with.
 	UserNamespaces bool
@@ -118,9 +120,13 @@ func factsOf(info system.Info, mountinfo string) hostFacts {
 		if hasRecursiveReadOnly(rt) {
 			f.RecursiveReadOnly = append(f.RecursiveReadOnly, name)
 		}
+		if slices.ContainsFunc(rt.Args, func(a string) bool { return "--"+strings.TrimLeft(a, "-") == overlayOff }) {
+			f.OverlayOff = append(f.OverlayOff, name)
+		}
 	}
 	slices.Sort(f.Runtimes)
 	slices.Sort(f.RecursiveReadOnly)
+	slices.Sort(f.OverlayOff)
 	// Marshalling sorts map keys; paths and arguments are part of it.
 	if b, err := json.Marshal(info.Runtimes); err == nil {
 		f.RuntimeKey = string(b)

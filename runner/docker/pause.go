@@ -77,6 +77,8 @@ func (r *Runner) Start(ctx context.Context, ref string) error {
 		return nil
 	}
 	r.use.ending.drop(ref)
+	r.use.unseen.drop(ref)
+	r.use.gives.drop(ref)
 	if err := r.renewHolder(ctx, c); err != nil {
 		return err
 	}

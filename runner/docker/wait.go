@@ -35,7 +35,7 @@ func (r *Runner) Wait(ctx context.Context, ref string) (int, error) {
 // reports is an exit: no error of a call is one.
 func (r *Runner) waitMain(ctx context.Context, ref string) (int, error) {
 	var pause backoff
-	for {
+	for away := false; ; away = true {
 		c, err := r.lookUntilAnswered(ctx, ref)
 		switch {
 		case err != nil:
@@ -43,6 +43,9 @@ func (r *Runner) waitMain(ctx context.Context, ref string) (int, error) {
 		case !started(c.State):
 			return 0, notRunning("wait for", ref, c.State)
 		case !c.State.Running:
+			if away && c.State.ExitCode == codeUnseen {
+				r.use.unseen.add(ref)
+			}
 			return c.State.ExitCode, nil
 		}
 		asked := time.Now()

@@ -59,6 +59,36 @@ func TestB4WaitCallsThatFail(t *testing.T) {
 	})
 }
 
+// Invariant 8: a code that an engine may have made up, since the process ended
+// while it was away, is told as such; the same code of a process whose end was
+// seen is the task's own.
+func TestI8EndThatNobodySaw(t *testing.T) {
+	for name, c := range map[string]struct {
+		breaks, unseen bool
+		code           int
+	}{"away": {true, true, 255}, "seen": {false, false, 255}, "away, with a code": {true, false, 7}} {
+		s := &scripted{}
+		r := newScripted(t, s)
+		synctest.Test(t, func(t *testing.T) {
+			state := runningState()
+			s.inspect = func() (*container.State, error) { return state, nil }
+			s.wait = func(context.Context) (int64, error) {
+				state = exitedState(c.code)
+				if c.breaks {
+					return 0, errEngine
+				}
+				return int64(c.code), nil
+			}
+			if code, err := r.Wait(t.Context(), scriptedRef); code != c.code || err != nil {
+				t.Errorf("%s: %d, %v", name, code, err)
+			}
+			if e, err := r.Exit(t.Context(), scriptedRef); err != nil || e.Code != c.code || errors.Is(e.Err, runner.ErrUnavailable) != c.unseen {
+				t.Errorf("%s: %+v, %v", name, e, err)
+			}
+		})
+	}
+}
+
 // TestWaitEnds where it must: the engine says that there is no such container,
 // it was never started, the caller leaves.
 func TestWaitEnds(t *testing.T) {
