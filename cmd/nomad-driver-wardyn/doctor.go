@@ -48,7 +48,10 @@ func gather(ctx context.Context, h plugin.HostConfig, deep bool) (doctor.Facts, 
 	}
 	kept, err := docker.LastFindings(dataDir(h))
 	if deep {
-		kept, err = probeNow(ctx, h)
+		var left error
+		if kept, left, err = probeNow(ctx, h); left != nil {
+			f.ProbesLeft = left.Error()
+		}
 	}
 	f.Classes = classFacts(h, s, kept)
 	if err != nil && !errors.Is(err, os.ErrPermission) {
@@ -97,34 +100,37 @@ func classFacts(h plugin.HostConfig, s docker.Inspection, kept docker.KeptFindin
 	return out
 }
 
-// probeNow runs every class's probe in an installation of its own.
-func probeNow(ctx context.Context, h plugin.HostConfig) (k docker.KeptFindings, err error) {
+// probeNow runs every class's probe in an installation of its own. left is why
+// something of it could not be removed: a runtime that hangs has it.
+func probeNow(ctx context.Context, h plugin.HostConfig) (k docker.KeptFindings, left, err error) {
 	temp, err := os.MkdirTemp("", "wardyn-doctor-")
 	if err != nil {
-		return k, fmt.Errorf("temporary directory: %w", err)
+		return k, nil, fmt.Errorf("temporary directory: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	defer func() { left = errors.Join(left, os.RemoveAll(temp)) }()
 	h.DataDir = filepath.Join(temp, "data")
 	// What others found is not what was asked for.
 	none := func(*datadir.Dir) string { return "" }
 	p, err := assembleWith(h, slog.New(slog.DiscardHandler), none)
 	if err != nil {
-		return k, err
+		return k, nil, err
 	}
-	defer func() {
-		err = errors.Join(err, p.runner.Close(), purgeInstallation(context.WithoutCancel(ctx), h, true))
-	}()
-	const wait, again = 5 * time.Minute, 200 * time.Millisecond
+	const wait, again, remove = 5 * time.Minute, 200 * time.Millisecond, time.Minute
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	defer func() {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), remove)
+		defer cancel()
+		left = errors.Join(p.runner.Close(), purgeInstallation(undo, h, true))
+	}()
 	for {
 		k = docker.KeptFindings{At: time.Now(), Findings: p.runner.Probe(ctx)}
 		if !k.Findings.Pending {
-			return k, nil
+			return k, nil, nil
 		}
 		select {
 		case <-ctx.Done():
-			return k, fmt.Errorf("the probes did not end: %w", ctx.Err())
+			return k, nil, fmt.Errorf("the probes did not end: %w", ctx.Err())
 		case <-time.After(again):
 		}
 	}

@@ -99,6 +99,7 @@ func TestFindings(t *testing.T) {
 		"broken class": {func(f *Facts) {
 			f.Classes[1].Works, f.Classes[1].Reason = false, "cannot run with network enabled in root network namespace"
 		}, "class-broken", Warning, "root network namespace"},
+		"probes left":    {func(f *Facts) { f.ProbesLeft = "wardyn_probe_x: deadline exceeded" }, "probes-left", Warning, "wardyn_probe_x"},
 		"unprobed class": {func(f *Facts) { f.Classes[1].Works, f.Classes[1].Probed = false, time.Time{} }, "class-unprobed", Info, "runsc"},
 		"closed class":   {func(f *Facts) { f.Classes[1].Offered = false }, "class-closed", Info, "operator"},
 		"absent class":   {func(f *Facts) {}, "class-absent", Info, "microVM"},

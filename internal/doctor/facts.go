@@ -19,9 +19,12 @@ type Facts struct {
 	Engine    Engine
 	Host      Host
 	Classes   []Class
-	Pools     []Pool
-	Disks     []Disk
-	Data      DataDir
+	// ProbesLeft says what of this examination's own probes could not be
+	// removed, and why; "" when nothing is left.
+	ProbesLeft string
+	Pools      []Pool
+	Disks      []Disk
+	Data       DataDir
 }
 
 // Engine is what a Docker engine says of itself.

@@ -83,6 +83,10 @@ func (x *examination) classes() {
 				"mend or replace the runtime, then run nomad-driver-wardyn doctor -deep; until then tasks that ask for the class are refused, and none is given a weaker one")
 		}
 	}
+	if left := x.facts.ProbesLeft; left != "" {
+		x.add(Warning, "probes-left", "classes", "what the probes of this examination made could not be removed: "+left,
+			"a runtime that hangs has it: end its processes on the host, or restart the engine while no task runs; then remove the containers and networks named wardyn_probe_* with docker rm -f and docker network rm")
+	}
 	unprobed := slices.ContainsFunc(x.facts.Classes, func(c Class) bool { return c.Offered && c.Runtime != "" && c.Probed.IsZero() })
 	if !works && !unprobed {
 		x.add(Error, "no-class", "classes", "no class that the operator offers works on this node, so no task can run", "see the findings on the classes")
