@@ -62,7 +62,7 @@ func assembleWith(h plugin.HostConfig, log *slog.Logger, verdicts func(*datadir.
 	if err != nil {
 		return nil, err
 	}
-	p.control = control.New(control.Options{Dir: dir, Node: node(h, log), External: ext, Copies: copies, MaxJournal: h.DecisionLogMiB << 20, Log: log})
+	p.control = control.New(control.Options{Dir: dir, Node: node(h, log), Own: ownAddresses, External: ext, Copies: copies, MaxJournal: h.DecisionLogMiB << 20, Log: log})
 	p.runner, err = docker.New(docker.Options{
 		Endpoint: h.Endpoint, Dir: dir, Control: p.control, Log: log,
 		Tools:      embedded.New(dir.Path("bin")),

@@ -26,17 +26,29 @@ func node(h plugin.HostConfig, log *slog.Logger) func() egress.NodeConfig {
 		if h.Upstream != nil {
 			n.ProxyBypass = h.Upstream.Bypass
 		}
-		own, err := netpool.HostAddresses()
+		own, err := ownAddresses()
 		if err != nil {
 			// The table of private ranges still refuses what is usual.
 			log.Error("the node's own addresses are not known", "error", err)
 		}
-		for _, a := range own {
-			n.Own = append(n.Own, a.String())
-		}
+		n.Own = own
 		n.CARoots = roots(h.CAFile, log)
 		return n
 	}
+}
+
+// ownAddresses are those that the node's interfaces have now. One that it is
+// reached at from outside through translation is none of them.
+func ownAddresses() ([]string, error) {
+	addrs, err := netpool.HostAddresses()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, a := range addrs {
+		out = append(out, a.String())
+	}
+	return out, nil
 }
 
 // roots are what upstream TLS is verified with: the operator's file, else the

@@ -61,7 +61,7 @@ const runID = "11111111-1111-4111-8111-111111111111"
 func proxyConfig(replace map[string]any) []byte {
 	c := map[string]any{
 		"run_id": runID, "control_plane_url": "http://127.0.0.1:1", "run_token": "run-token-0123456789",
-		"policy": map[string]any{"allowed_domains": []string{"allowed.test", "api.test"}, "first_use_approval": "always_deny", "min_confinement_class": "CC1"},
+		"policy": map[string]any{"allowed_domains": []string{"allowed.test", "api.test", "44.44.44.1"}, "first_use_approval": "always_deny", "min_confinement_class": "CC1"},
 		"listen": "127.0.0.1:0",
 	}
 	for k, v := range replace {
@@ -152,6 +152,7 @@ type plugin struct {
 	srv       *http.Server
 	ready     int
 	decisions []egress.DecisionLog
+	gained    []string // addresses of the node since the configuration was fetched
 }
 
 func (p *plugin) start() {
@@ -186,6 +187,8 @@ func (p *plugin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch r.URL.Path {
+	case egress.PathOwn:
+		json.NewEncoder(w).Encode(egress.OwnAddresses{Own: p.gained})
 	case egress.PathReady:
 		p.ready++
 		w.WriteHeader(http.StatusNoContent)
@@ -238,12 +241,20 @@ func TestK9ControlSocket(t *testing.T) {
 		c.Close()
 		t.Error("K16: the proxy listens on another leg as well")
 	}
+	p.mu.Lock()
+	p.gained = []string{"44.44.44.1"}
+	p.mu.Unlock()
+	eventually(t, "an address that the node gained is refused", func() bool {
+		r, err := get("http://44.44.44.1/")
+		return err == nil && r.StatusCode == http.StatusForbidden
+	})
+	_, sofar := p.state()
 	for i := range 3 {
 		if r, err := get(fmt.Sprintf("http://h%d.test/", i)); err != nil || r.StatusCode != 403 {
 			t.Fatalf("%v %v", r, err)
 		}
 	}
-	eventually(t, "decisions", func() bool { _, n := p.state(); return n == 3 })
+	eventually(t, "decisions", func() bool { _, n := p.state(); return n >= sofar+3 })
 	checkLegServices(t, leg)
 
 	p.stop()

@@ -48,6 +48,7 @@ func serve(ctx context.Context, control, file string, log *slog.Logger) error {
 		// Asking costs little; a revocation must bite at once, and so must a
 		// secret that was changed.
 		opts.ApprovalTrust, opts.CredentialTrust = time.Second, time.Second
+		opts.Own, opts.OwnTrust = src.client.Own, time.Second
 	}
 	srv, err := proxy.New(work, opts)
 	if err != nil {

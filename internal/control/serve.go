@@ -70,6 +70,7 @@ func (r *run) endpoints() map[at]endpoint {
 	return map[at]endpoint{
 		{egress.PathConfig, false}:    {method: http.MethodGet, open: true, serve: r.serveConfig},
 		{egress.PathReady, false}:     {method: http.MethodPost, serve: r.serveReady},
+		{egress.PathOwn, false}:       {method: http.MethodGet, serve: r.serveOwn},
 		{egress.PathDecisions, false}: {method: http.MethodPost, most: maxBatch, serve: r.serveDecisions},
 		{egress.PathRenew, false}:     {method: http.MethodPost, serve: r.serveRenew},
 		{egress.PathInjection, true}:  {method: http.MethodGet, serve: r.serveInjection},
@@ -169,6 +170,18 @@ func (r *run) serveConfig(w http.ResponseWriter, _ query) {
 	}
 	r.keep.Unlock()
 	answer(w, egress.SidecarConfig{Proxy: c.raw, Node: node})
+}
+
+// serveOwn says which addresses the node holds now. A sidecar that gets no list
+// goes on with the one it has.
+func (r *run) serveOwn(w http.ResponseWriter, _ query) {
+	own, err := r.opts.Own()
+	if err != nil {
+		r.log.Error("the node's own addresses are not known", "error", err)
+		refuse(w, http.StatusServiceUnavailable, "not known; ask again")
+		return
+	}
+	answer(w, egress.OwnAddresses{Own: own})
 }
 
 func (r *run) serveReady(w http.ResponseWriter, _ query) {

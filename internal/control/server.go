@@ -30,6 +30,9 @@ type Options struct {
 	// Node is asked at each fetch for what the node knows; Listen is filled
 	// in. nil knows nothing.
 	Node func() egress.NodeConfig
+	// Own is asked for the node's own addresses each time that a sidecar asks;
+	// nil takes those of Node.
+	Own func() ([]string, error)
 	// UID owns sockets and their folders; 0 is SidecarUID.
 	UID int
 	// External takes approvals and records; nil decides and keeps them here.
@@ -104,6 +107,10 @@ type Server struct {
 func New(o Options) *Server {
 	if o.Node == nil {
 		o.Node = func() egress.NodeConfig { return egress.NodeConfig{} }
+	}
+	if o.Own == nil {
+		node := o.Node
+		o.Own = func() ([]string, error) { return node().Own, nil }
 	}
 	if o.UID == 0 {
 		o.UID = SidecarUID

@@ -44,6 +44,29 @@ func TestK9ConfigurationOverTheSocket(t *testing.T) {
 	}
 }
 
+// TestOwnAddressesAreAskedForEachTime: a sidecar learns what the node gained
+// since, with its token, and its sandbox does not.
+func TestOwnAddressesAreAskedForEachTime(t *testing.T) {
+	b, id := newBench(t), uuid.New()
+	e := b.open(t, id, "", nil)
+	for _, want := range [][]string{{"192.0.2.1"}, {"192.0.2.1", "44.44.44.1"}, nil} {
+		b.node.Own = want
+		if got, err := sidecar(t, e, tokenOf(id)).Own(t.Context()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v, %v, want %v", got, err, want)
+		}
+	}
+	if got, err := sidecar(t, e, "").Own(t.Context()); err == nil {
+		t.Errorf("without a token: %v", got)
+	}
+	resp, err := sidecar(t, e, tokenOf(id)).Do(t.Context(), "GET", egress.PathOwn, nil, "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != 403 {
+		t.Errorf("a sandbox that asks is answered %s", resp.Status)
+	}
+}
+
 func TestOpenRefusesWhatTheSidecarWould(t *testing.T) {
 	b, id := newBench(t), uuid.New()
 	for name, raw := range map[string][]byte{

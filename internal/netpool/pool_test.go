@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
 )
@@ -241,6 +246,40 @@ tun0	0100000A	00000000	0005	0	0	0	FFFFFFFF	0	0	0
 	if _, err := parseRoutes(strings.NewReader("eth0 zz 0 1 0 0 0 FF 0 0 0\n")); err == nil {
 		t.Error("nonsense passes")
 	}
+}
+
+// TestHostAddressesOfNow: an address that an interface gains is in the next list,
+// and one that it loses is not.
+func TestHostAddressesOfNow(t *testing.T) {
+	ip, err := exec.LookPath("ip")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("a network namespace of the test's own needs root and ip")
+	}
+	done := make(chan struct{})
+	go func() { // its thread ends with it, and the namespace with that
+		defer close(done)
+		runtime.LockOSThread()
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			t.Error(err)
+			return
+		}
+		const gained = "44.44.44.1"
+		for _, step := range []struct {
+			args string
+			held bool
+		}{{"", false}, {"address add " + gained + "/24 dev lo", true}, {"address delete " + gained + "/24 dev lo", false}} {
+			if step.args != "" {
+				if out, err := exec.Command(ip, strings.Fields(step.args)...).CombinedOutput(); err != nil {
+					t.Errorf("ip %s: %v: %s", step.args, err, out)
+				}
+			}
+			addrs, err := HostAddresses()
+			if held := slices.Contains(addrs, netip.MustParseAddr(gained)); err != nil || held != step.held {
+				t.Errorf("after %q: %v, %v", step.args, addrs, err)
+			}
+		}
+	}()
+	<-done
 }
 
 func TestHostAddresses(t *testing.T) {

@@ -48,6 +48,9 @@ func (s *Server) admit(ctx context.Context, a ask) verdict {
 	if bad != nil {
 		return verdict{Ruling: *bad}
 	}
+	if _, literal := auth.Host.Addr(); literal {
+		s.learnOwn(ctx) // literals are judged by address here already
+	}
 	req := policy.Request{Authority: auth, Method: a.method, Cleartext: a.cleartext}
 	if s.o.Evaluator != nil {
 		return verdict{Authority: auth, Ruling: s.evaluate(ctx, req)}
@@ -105,9 +108,13 @@ func (s *Server) evaluate(ctx context.Context, req policy.Request) policy.Ruling
 // vet resolves the name once and vets every answer. Literals and names that
 // the operator pinned need no query.
 func (s *Server) vet(ctx context.Context, v *verdict) {
+	s.learnOwn(ctx)
 	if a, ok := v.Host.Addr(); ok {
 		v.addrs, v.through = []netip.Addr{a}, s.through(v.Authority)
-		return // Judge vetted it
+		if err := s.guard.Check(v.Host, a); err != nil { // Judge did so with an older list
+			v.Ruling = policy.BlockedAddress(err)
+		}
+		return
 	}
 	if v.through = s.through(v.Authority); v.through {
 		if bad := vetByName(v.Host); bad != nil {

@@ -70,6 +70,11 @@ type Options struct {
 	// CredentialTrust is how long a value is injected before it is resolved
 	// again; 0 is until shortly before its end.
 	CredentialTrust time.Duration
+	// Own is asked for the node's own addresses, which take the place of
+	// Node.Own; nil means that those do not change.
+	Own func(context.Context) ([]string, error)
+	// OwnTrust is how old that list may be when an address is vetted.
+	OwnTrust time.Duration
 	// Quiet is called when the last connection has been gone for a while, to
 	// give memory back; nil for nothing.
 	Quiet func()
@@ -95,6 +100,7 @@ type Server struct {
 	creds    credentials
 	git      gitTokens
 	names    nameBudget
+	own      ownList
 	turning  chan struct{} // clients being turned away over the cap
 	brokered chan struct{} // brokered requests under way
 	recent   refusals

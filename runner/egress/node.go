@@ -10,6 +10,7 @@ import (
 const (
 	PathConfig    = "/api/v1/internal/config"
 	PathReady     = "/api/v1/internal/ready"
+	PathOwn       = "/api/v1/internal/own-addresses"
 	PathDecisions = "/api/v1/internal/decisions"
 	PathApprovals = "/api/v1/internal/approvals"
 	PathInjection = "/api/v1/internal/injection"
@@ -28,6 +29,11 @@ const LocalControlURL = "unix:///run/wardyn/control.sock"
 
 // LocalPortsSocket is where the sidecar fetches the sockets of inbound ports.
 const LocalPortsSocket = "/run/wardyn/ports.sock"
+
+// OwnAddresses is the answer of PathOwn: what NodeConfig.Own would say now.
+type OwnAddresses struct {
+	Own []string `json:"own"`
+}
 
 // SidecarConfig is the answer of PathConfig on the local control socket.
 type SidecarConfig struct {

@@ -167,6 +167,13 @@ func (c *Client) Config(ctx context.Context) ([]byte, error) {
 	return raw, err
 }
 
+// Own asks for the addresses and prefixes that the node itself holds now.
+func (c *Client) Own(ctx context.Context) ([]string, error) {
+	var out egress.OwnAddresses
+	err := c.call(ctx, http.MethodGet, egress.PathOwn, nil, &out)
+	return out.Own, err
+}
+
 // Ready tells the control plane that every listener is open.
 func (c *Client) Ready(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, egress.PathReady, []byte("{}"), nil)

@@ -5,14 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
-// Guard judges addresses. It does not change after New.
+// Guard judges addresses. Nothing of it changes after New but the node's own.
 type Guard struct {
-	own   []netip.Prefix
+	own   atomic.Pointer[[]netip.Prefix]
 	hosts map[egress.Host]Exception
 	nat64 netip.Prefix
 }
@@ -27,25 +29,20 @@ type Exception struct {
 // BlockedError says that an address is not dialled and why.
 type BlockedError struct {
 	Addr netip.Addr
-	What string // "private address", "address of this node", ...
+	What string // "a private address", "an address of this node", ...
 	// Openable: an operator may open it as a private upstream.
 	Openable bool
 }
 
-func (e *BlockedError) Error() string { return fmt.Sprintf("%s is a %s", e.Addr, e.What) }
+func (e *BlockedError) Error() string { return fmt.Sprintf("%s is %s", e.Addr, e.What) }
 
 // New reads the node's own addresses and the operator's exceptions. Every
 // fault is named; a guard with a fault is not built.
 func New(node egress.NodeConfig) (*Guard, error) {
 	g := &Guard{hosts: map[egress.Host]Exception{}}
 	var errs []error
-	for _, s := range node.Own {
-		p, err := parsePrefix(s)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("own address %q: %w", s, err))
-			continue
-		}
-		g.own = append(g.own, p)
+	if err := g.SetOwn(node.Own); err != nil {
+		errs = append(errs, err)
 	}
 	for name, ph := range node.PrivateHosts {
 		h, err := egress.ParseHost(name)
@@ -71,6 +68,26 @@ func New(node egress.NodeConfig) (*Guard, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+// SetOwn replaces the addresses and prefixes that the node itself holds, for
+// every check from now on. With a fault in the list the one before it stays.
+func (g *Guard) SetOwn(list []string) error {
+	var own []netip.Prefix
+	var errs []error
+	for _, s := range list {
+		p, err := parsePrefix(s)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("own address %q: %w", s, err))
+			continue
+		}
+		own = append(own, p)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	g.own.Store(&own)
+	return nil
 }
 
 func parseException(ph egress.PrivateHost) (Exception, error) {
@@ -118,11 +135,11 @@ func (g *Guard) Excepted(h egress.Host) bool { _, ok := g.hosts[h]; return ok }
 func (g *Guard) Check(h egress.Host, a netip.Addr) error {
 	a = a.Unmap().WithZone("")
 	if !a.IsValid() {
-		return &BlockedError{Addr: a, What: "not an address"}
+		return &BlockedError{Addr: a, What: "no address"}
 	}
 	c, what := classify(g.embedded(a))
 	if c == public && g.isOwn(a) {
-		c, what = private, "address of this node"
+		c, what = private, "an address of this node"
 	}
 	switch {
 	case c == public:
@@ -156,12 +173,8 @@ func (g *Guard) Control(h egress.Host) func(context.Context, string, string, sys
 }
 
 func (g *Guard) isOwn(a netip.Addr) bool {
-	for _, p := range g.own {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
+	own := g.own.Load()
+	return own != nil && slices.ContainsFunc(*own, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 func (g *Guard) excepted(h egress.Host, a netip.Addr) bool {

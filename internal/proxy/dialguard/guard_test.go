@@ -197,3 +197,32 @@ func TestNewNamesEveryFault(t *testing.T) {
 		t.Errorf("%d faults named, want 5: %v", n, err)
 	}
 }
+
+// S2: what the node gains is refused from then on, what it gives up is not, and
+// a list with a fault changes nothing.
+func TestK19OwnAddressesChange(t *testing.T) {
+	g := mustGuard(t, egress.NodeConfig{Own: []string{"44.44.44.1"}})
+	h := host(t, "a.test")
+	blocked := func(s string) bool { return g.Check(h, netip.MustParseAddr(s)) != nil }
+	if !blocked("44.44.44.1") || blocked("55.55.55.1") {
+		t.Error("the first list")
+	}
+	if err := g.SetOwn([]string{"55.55.55.1", "2600::1"}); err != nil || blocked("44.44.44.1") || !blocked("55.55.55.1") || !blocked("2600::1") || blocked("55.55.55.2") {
+		t.Errorf("the second list: %v", err)
+	}
+	if err := g.SetOwn([]string{"66.66.66.1", "nonsense"}); err == nil || !blocked("55.55.55.1") {
+		t.Errorf("a list with a fault: %v", err)
+	}
+}
+
+func TestBlockedErrorReadsWell(t *testing.T) {
+	g := mustGuard(t, egress.NodeConfig{Own: []string{"44.44.44.1"}})
+	for addr, want := range map[string]string{
+		"44.44.44.1": "is an address of this node", "10.0.0.1": "is a private address", "0.0.0.0": "is an unspecified address",
+		"fd00::1": "is a unique local address", "64:ff9b::1": "is an IPv4 translation address", "4000::1": "is an address outside the global unicast range",
+	} {
+		if err := g.Check(host(t, "a.test"), netip.MustParseAddr(addr)); err == nil || err.Error() != addr+" "+want {
+			t.Errorf("%v, want %s %s", err, addr, want)
+		}
+	}
+}

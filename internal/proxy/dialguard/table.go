@@ -43,30 +43,30 @@ func join(groups ...[]row) []row {
 // table4 and table6 are searched front to back: the first row wins, so single
 // addresses stand before the ranges around them.
 var table4 = join(
-	rows(never, "cloud metadata address", "169.254.169.254/32", "169.254.170.2/32", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"),
-	rows(never, "unspecified address", "0.0.0.0/8"),
-	rows(never, "loopback address", "127.0.0.0/8"),
-	rows(never, "link-local address", "169.254.0.0/16"),
-	rows(never, "multicast address", "224.0.0.0/4"),
-	rows(never, "reserved address", "240.0.0.0/4"),
-	rows(private, "private address", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
-	rows(private, "shared carrier address", "100.64.0.0/10"),
-	rows(private, "protocol assignment address", "192.0.0.0/24", "192.88.99.0/24"),
-	rows(private, "documentation address", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"),
-	rows(private, "benchmarking address", "198.18.0.0/15"),
+	rows(never, "a cloud metadata address", "169.254.169.254/32", "169.254.170.2/32", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"),
+	rows(never, "an unspecified address", "0.0.0.0/8"),
+	rows(never, "a loopback address", "127.0.0.0/8"),
+	rows(never, "a link-local address", "169.254.0.0/16"),
+	rows(never, "a multicast address", "224.0.0.0/4"),
+	rows(never, "a reserved address", "240.0.0.0/4"),
+	rows(private, "a private address", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
+	rows(private, "a shared carrier address", "100.64.0.0/10"),
+	rows(private, "a protocol assignment address", "192.0.0.0/24", "192.88.99.0/24"),
+	rows(private, "a documentation address", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"),
+	rows(private, "a benchmarking address", "198.18.0.0/15"),
 )
 
 var table6 = join(
-	rows(never, "cloud metadata address", "fd00:ec2::254/128", "fd20:ce::254/128"),
-	rows(never, "unspecified address", "::/128"),
-	rows(never, "loopback address", "::1/128"),
-	rows(never, "link-local address", "fe80::/10"),
-	rows(never, "multicast address", "ff00::/8"),
-	rows(never, "IPv4 translation address", "64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96", "2002::/16"),
-	rows(private, "unique local address", "fc00::/7"),
-	rows(private, "site-local address", "fec0::/10"),
-	rows(private, "protocol assignment address", "2001::/23"),
-	rows(private, "documentation address", "2001:db8::/32", "3fff::/20"),
+	rows(never, "a cloud metadata address", "fd00:ec2::254/128", "fd20:ce::254/128"),
+	rows(never, "an unspecified address", "::/128"),
+	rows(never, "a loopback address", "::1/128"),
+	rows(never, "a link-local address", "fe80::/10"),
+	rows(never, "a multicast address", "ff00::/8"),
+	rows(never, "an IPv4 translation address", "64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96", "2002::/16"),
+	rows(private, "a unique local address", "fc00::/7"),
+	rows(private, "a site-local address", "fec0::/10"),
+	rows(private, "a protocol assignment address", "2001::/23"),
+	rows(private, "a documentation address", "2001:db8::/32", "3fff::/20"),
 )
 
 var globalUnicast6 = netip.MustParsePrefix("2000::/3")
@@ -76,7 +76,7 @@ func classify(a netip.Addr) (class, string) {
 	table := table4
 	if a.Is6() {
 		if isISATAP(a) {
-			return never, "ISATAP address"
+			return never, "an ISATAP address"
 		}
 		table = table6
 	}
@@ -86,7 +86,7 @@ func classify(a netip.Addr) (class, string) {
 		}
 	}
 	if a.Is6() && !globalUnicast6.Contains(a) {
-		return never, "address outside the global unicast range"
+		return never, "an address outside the global unicast range"
 	}
 	return public, ""
 }
