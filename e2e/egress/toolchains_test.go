@@ -25,8 +25,7 @@ func findToolchains(t *testing.T) toolchains {
 	t.Helper()
 	c := toolchains{files: testenv.Programs(t, "/usr/bin/curl", "/usr/bin/wget"), missing: map[string]error{}}
 	for name, find := range map[string]func(*testing.T) (map[string]string, error){
-		"node": func(t *testing.T) (map[string]string, error) { return ifThere(t, "/usr/bin/node") },
-		"npm":  npmFiles, "python": pythonFiles, "pip": pipFiles, "httpx": httpxFiles,
+		"node": nodeFiles, "npm": npmFiles, "python": pythonFiles, "pip": pipFiles, "httpx": httpxFiles,
 		"apt": aptFiles, "cargo": cargoFiles, "java": javaFiles,
 	} {
 		files, err := find(t)
@@ -57,6 +56,22 @@ func ifThere(t *testing.T, paths ...string) (map[string]string, error) {
 		}
 	}
 	return testenv.Programs(t, paths...), nil
+}
+
+// nodeFiles is node with what Debian's keeps of itself beside it.
+func nodeFiles(t *testing.T) (map[string]string, error) {
+	files, err := ifThere(t, "/usr/bin/node")
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range []string{"acorn", "acorn-walk", "cjs-module-lexer", "undici"} {
+		parts, err := testenv.Tree("/usr/share/nodejs/"+part, func(string) bool { return false })
+		if err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+		maps.Copy(files, parts)
+	}
+	return files, nil
 }
 
 // npmFiles is npm with its libraries, below the folder it is installed in.
