@@ -79,6 +79,10 @@ type Review struct {
 	Unchecked []string
 	// Notes become events when the task starts.
 	Notes []string
+	// Allow is egress.allow. ShutIn: nothing at all can be reached from the task,
+	// though it has a network.
+	Allow  []string
+	ShutIn bool
 	// Settings is what would hold for it; nil with faults.
 	Settings []Setting
 	// Sandbox is what the runner would be asked for; nil with faults, and where
@@ -111,7 +115,7 @@ func ReviewTask(d Draft, h HostConfig, n NodeView) Review {
 			f.list = append(f.list, one)
 		}
 	}
-	out := Review{Faults: f.list, Unchecked: o.open, Notes: j.ask.Notes}
+	out := Review{Faults: f.list, Unchecked: o.open, Notes: j.ask.Notes, Allow: j.ask.Allow, ShutIn: j.ask.shutIn() && !isAbout("egress", o.open)}
 	if len(f.list) == 0 {
 		pl := translate(t, j.ask, j.given, j.class, h, fx)
 		out.Notes = pl.Notes

@@ -150,7 +150,7 @@ func poolFacts(h plugin.HostConfig, nets []docker.EngineNetwork, instance string
 		rng          netip.Prefix
 		bits         int
 	}{{"subnet_pool", "runs", runs, docker.RunBits}, {"egress_subnet_pool", "egress", egress, docker.EgressBits}} {
-		d := doctor.Pool{Option: p.option, Range: p.rng, Total: 1 << (p.bits - p.rng.Bits()), Elsewhere: elsewhere(p.rng, host, nets, instance)}
+		d := doctor.Pool{Option: p.option, Range: p.rng, Total: 1 << (p.bits - p.rng.Bits()), Single: p.name == "egress", Elsewhere: elsewhere(p.rng, host, nets, instance)}
 		used, err := netpool.Count(dataDir(h), p.name)
 		d.Used, d.UsedUnknown = used, err != nil
 		out = append(out, d)

@@ -51,7 +51,7 @@ var ours = map[string][]string{
 	"internal/doctor":   {},
 	"internal/jobfile":  {"internal/nearest"},
 	"internal/archtest": {},
-	"internal/cli":      {"internal/cast", "internal/control", "internal/jobfile", "internal/keeper", "internal/datadir", "internal/nearest", "internal/doctor", "plugin", "plugin/host", "runner/egress", "runner/types"},
+	"internal/cli":      {"internal/cast", "internal/control", "internal/jobfile", "internal/keeper", "internal/datadir", "internal/nearest", "internal/doctor", "internal/proxy/dialguard", "plugin", "plugin/host", "runner/egress", "runner/types"},
 	"internal/testenv":  {"internal/datadir", "internal/embedded"},
 
 	"cmd/nomad-driver-wardyn": {"internal/proxy/audit", "internal/proxy/controlplane", "plugin", "driver", "runner", "runner/types", "runner/egress", "runner/docker",

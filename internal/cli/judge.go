@@ -138,6 +138,7 @@ func (j judge) task(ctx context.Context, job *jobfile.Job, g jobfile.Group, t jo
 	for _, name := range r.Unchecked {
 		out.note(placeOf(t, name, ""), "task %q: %s depends on what only the client knows and was not checked", t.Name, name)
 	}
+	j.reach(t, r, out)
 	for _, n := range r.Notes {
 		out.note(t.Pos, "task %q: %s", t.Name, n)
 	}

@@ -45,7 +45,7 @@ func parsePluginConfig(src []byte) (map[string]any, error) {
 	}
 	plugins, isAgent := file["plugin"]
 	if !isAgent {
-		return file, nil
+		return file, notAnAgent(file)
 	}
 	var labels []string
 	config := map[string]any{}
@@ -69,6 +69,24 @@ func parsePluginConfig(src []byte) (map[string]any, error) {
 		return nil, fmt.Errorf("there is no plugin block labelled %q, only %s", pluginName, strings.Join(labels, ", "))
 	}
 	return config, nil
+}
+
+// agentOnly are options of an agent that no plugin has.
+var agentOnly = []string{"bind_addr", "client", "datacenter", "server", "advertise", "addresses", "region", "plugin_dir", "log_level", "consul", "vault", "acl", "tls", "telemetry"}
+
+// notAnAgent refuses an agent's configuration whose plugin block is missing,
+// rather than take the agent's options for the plugin's.
+func notAnAgent(file map[string]any) error {
+	var found []string
+	for _, name := range agentOnly {
+		if _, ok := file[name]; ok {
+			found = append(found, name)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return fmt.Errorf("it is an agent's configuration (%s) without a plugin block: add plugin %q { config { ... } }, or name the file that has it", strings.Join(found, ", "), pluginName)
 }
 
 // objects gives the maps in a value of HCL 1, where every object is a list.

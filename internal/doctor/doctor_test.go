@@ -114,12 +114,15 @@ func TestFindings(t *testing.T) {
 		"pool among us":    {func(f *Facts) { f.Pools[0].Elsewhere = []Range{{Prefix: rng("10.213.4.0/29"), Alike: true}} }, "pool-shared", "", ""},
 		"pool full":        {func(f *Facts) { f.Pools[0].Used = 8192 }, "pool-full", Error, "8192 of 8192"},
 		"pool nearly full": {func(f *Facts) { f.Pools[0].Used = 8191 }, "pool-full", "", ""},
-		"data dir":         {func(f *Facts) { f.Data.Fault = "has mode 0755" }, "data-dir", Error, "0755"},
-		"disk full":        {func(f *Facts) { f.Disks[0].FreeMiB = fullMiB - 1 }, "disk-full", Error, "127 MiB"},
-		"disk low":         {func(f *Facts) { f.Disks[0].FreeMiB = lowMiB - 1 }, "disk-low", Warning, "2047 MiB"},
-		"few files":        {func(f *Facts) { f.Disks[0].FreeInodes = lowInodes - 1 }, "disk-inodes", Warning, "9999"},
-		"no file count":    {func(f *Facts) { f.Disks[0].FreeInodes, f.Disks[0].NoInodeCount = 0, true }, "disk-inodes", "", ""},
-		"no disk":          {func(f *Facts) { f.Disks[0].Err = "input/output error" }, "disk-unknown", Warning, "input/output"},
+		"pool of one network": {func(f *Facts) {
+			f.Pools[0].Single, f.Pools[0].Used, f.Pools[0].Total = true, 1, 1
+		}, "pool-full", "", ""},
+		"data dir":      {func(f *Facts) { f.Data.Fault = "has mode 0755" }, "data-dir", Error, "0755"},
+		"disk full":     {func(f *Facts) { f.Disks[0].FreeMiB = fullMiB - 1 }, "disk-full", Error, "127 MiB"},
+		"disk low":      {func(f *Facts) { f.Disks[0].FreeMiB = lowMiB - 1 }, "disk-low", Warning, "2047 MiB"},
+		"few files":     {func(f *Facts) { f.Disks[0].FreeInodes = lowInodes - 1 }, "disk-inodes", Warning, "9999"},
+		"no file count": {func(f *Facts) { f.Disks[0].FreeInodes, f.Disks[0].NoInodeCount = 0, true }, "disk-inodes", "", ""},
+		"no disk":       {func(f *Facts) { f.Disks[0].Err = "input/output error" }, "disk-unknown", Warning, "input/output"},
 	} {
 		f := healthy()
 		c.change(&f)

@@ -79,6 +79,7 @@ type Pool struct {
 	Option       string // of the plugin's config
 	Range        netip.Prefix
 	Used, Total  int
+	Single       bool    // one network of it serves the whole installation
 	Elsewhere    []Range // who else holds part of it
 	UsedUnknown  bool    // the leases could not be read
 	DefaultRange bool    // the operator named none

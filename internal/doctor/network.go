@@ -38,7 +38,7 @@ func (x *examination) pool(p Pool) {
 		x.add(Warning, "pool-shared", subject, text+"; parts are passed over, since others hold them: "+strings.Join(strangers, ", "), remedy)
 		return
 	}
-	if !p.UsedUnknown && p.Used >= p.Total {
+	if !p.Single && !p.UsedUnknown && p.Used >= p.Total {
 		x.add(Error, "pool-full", subject, text+": no task can start", "end tasks, or enlarge the plugin option "+p.Option)
 		return
 	}

@@ -119,7 +119,7 @@ func findingsOf(host hostFacts, states []classState, bridgeFilter bool) runner.F
 		cf := runner.ClassFinding{Class: string(s.class), Runtime: s.runtime, Works: s.err == nil, Checked: s.checked}
 		if s.err != nil {
 			cf.Reason = s.err.Error()
-			f.Pending = f.Pending || errors.Is(s.err, errProbing)
+			f.Pending = f.Pending || errors.Is(s.err, errProbing) || errors.Is(s.err, errDisturbed)
 			reasons = append(reasons, string(s.class)+": "+cf.Reason)
 		} else {
 			f.Healthy = true

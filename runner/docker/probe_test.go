@@ -138,7 +138,12 @@ func TestR61Findings(t *testing.T) {
 	if f := findingsOf(hostFacts{}, states, false); f.Capabilities.StructuralEgress || !strings.Contains(f.Reason, "bridge-nf-call-iptables") {
 		t.Errorf("K16: %+v", f)
 	}
-	if f := findingsOf(hostFacts{}, states[1:], true); f.Healthy || f.Capabilities.StructuralEgress || !strings.Contains(f.Reason, "hangs") {
+	states[1].err = errDisturbed
+	if f := findingsOf(hostFacts{}, states[1:], true); !f.Pending {
+		t.Errorf("a class whose probe was disturbed is refused for good: %+v", f)
+	}
+	states[1].err = errors.New("hangs")
+	if f := findingsOf(hostFacts{}, states[1:], true); f.Pending || f.Healthy || f.Capabilities.StructuralEgress || !strings.Contains(f.Reason, "hangs") {
 		t.Errorf("%+v", f)
 	}
 }
