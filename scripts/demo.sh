@@ -3,7 +3,7 @@
 # allowed request, an explained denial, an exec, and the decision log.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/setup.sh test
+scripts/setup.sh demo
 
 image=wardyn-demo/busybox:$$
 work=$(mktemp -d)

@@ -5,6 +5,7 @@
 #
 #   scripts/setup.sh engine    Docker engine installed, started, answering
 #   scripts/setup.sh runsc     gVisor built once and registered as "runsc"
+#   scripts/setup.sh demo      busybox for the demo's image, and ip
 #   scripts/setup.sh test      compiler, busybox and the programs that tests drive
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -106,6 +107,13 @@ runsc() {
   exit 1
 }
 
+demo() {
+  local want=()
+  [ -x /bin/busybox ] || [ -x /usr/bin/busybox ] && /bin/busybox --list >/dev/null 2>&1 || want+=(busybox-static)
+  command -v ip >/dev/null || want+=(iproute2)
+  [ ${#want[@]} = 0 ] || apt_install "${want[@]}"
+}
+
 tests() {
   local want=() more=()
   command -v gcc >/dev/null || want+=(gcc libc6-dev)
@@ -133,6 +141,7 @@ for step in "$@"; do
   case $step in
     engine) engine ;;
     runsc) runsc ;;
+    demo) demo ;;
     test) tests ;;
     *) echo "setup: unknown step $step" >&2; exit 2 ;;
   esac
