@@ -54,8 +54,8 @@ func content(t *testing.T, o Options, part int) (Header, []string) {
 	return h, out
 }
 
-// K36: what is kept of a terminal, with its times, sizes and end.
-func TestK36Recording(t *testing.T) {
+// TestK36Terminal: what is kept of a terminal, with its times, sizes and end.
+func TestK36Terminal(t *testing.T) {
 	c := newClock()
 	o := options(t, c)
 	o.Title, o.Width, o.Height = "web/agent", 100, 30

@@ -29,7 +29,9 @@ var realClients = map[string]struct {
 	}, "egress denied: evil.test:443 policy:default-deny"},
 }
 
-func TestRealClients(t *testing.T) {
+// TestClientsOnThisMachine: programs that people use, through tunnels that are
+// opened and through such that are not.
+func TestClientsOnThisMachine(t *testing.T) {
 	origin := tlsOrigin(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "origin says %s %s", r.Method, r.RequestURI)
 	}), "h2", "http/1.1")

@@ -8,9 +8,9 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
-// TestK12OOM: killed for memory is told from killed, and from the death of a
+// TestK12ExitTellsOOM: killed for memory is told from killed, and from the death of a
 // child that the task survived.
-func TestK12OOM(t *testing.T) {
+func TestK12ExitTellsOOM(t *testing.T) {
 	const hog = "tail /dev/zero" // remembers all it reads
 	eachRuntime(t, func(t *testing.T, rt string) {
 		w := newWorld(t)

@@ -277,7 +277,8 @@ func (r *renewer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}}, nil
 }
 
-func TestP62Renewal(t *testing.T) {
+// TestP62RenewedInTime: when a token is renewed, by how long it is good.
+func TestP62RenewedInTime(t *testing.T) {
 	for _, tt := range []struct {
 		life, every time.Duration
 		fail        bool
