@@ -30,35 +30,21 @@ func (b *bench) ask(id string, words ...string) (stdout, stderr string, code int
 	return out.String(), errs.String(), r.ExitCode
 }
 
-func TestD8Verbs(t *testing.T) {
-	b := newBench(t, benchOptions{config: map[string]any{"deny_domains": []any{"*.bad.example"}}})
-	c := args("idle")
-	c["egress"] = []any{map[string]any{"allow": []any{"api.example.com", "*.pkg.example.org:443"}, "deny": []any{"no.pkg.example.org"}}}
-	tc, _ := b.start("web", c)
-	for flag, want := range map[string]string{"": "the task has made no request yet\n", "-json": "[]\n"} {
-		if out, _, code := b.ask(tc.ID, "decisions", flag); out != want || code != 0 {
-			t.Errorf("no decisions, %q: exit code %d, %q", flag, code, out)
-		}
-	}
-	record, err := json.Marshal(control.Record{
-		V: 1, Seq: 1, RunID: RunID(TaskID(tc.ID)), Time: time.Unix(0, 0), Kind: "decision", Decision: egress.Deny,
-		Host: "evil.example", Port: 443, Method: "CONNECT", Code: "policy:default-deny", Cause: "\x1b[31mred\u202e",
-	})
-	if err == nil {
-		err = os.WriteFile(filepath.Join(tc.AllocDir, "web/wardyn/decisions.jsonl"), append(record, '\n'), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		words  string
-		code   int
-		stdout []string
-		stderr string
-	}{
+// askedVerb is what is said to the driver in an exec, and its answer: the parts of
+// its output, and of what it complains of.
+type askedVerb struct {
+	words  string
+	code   int
+	stdout []string
+	stderr string
+}
+
+// askedVerbs are for the task of TestD8Verbs, in this order.
+func askedVerbs(ref string) []askedVerb {
+	return []askedVerb{
 		{"", 0, []string{"status", "decisions", "explain"}, ""},
 		{"help", 0, []string{"status"}, ""},
-		{"status", 0, []string{refOf(tc), "running", "CC2", "api.example.com, *.pkg.example.org:443", "no.pkg.example.org", "0 allowed, 0 denied"}, ""},
+		{"status", 0, []string{ref, "running", "CC2", "api.example.com, *.pkg.example.org:443", "no.pkg.example.org", "0 allowed, 0 denied"}, ""},
 		{"decisions", 0, []string{"deny", "evil.example:443", "policy:default-deny", `\x1b[31mred\u202e`}, ""},
 		{"decisions -n 5 -json", 0, []string{`"host": "evil.example"`, `"code": "policy:default-deny"`, `\u001b[31mred\u202e`}, ""},
 		{"explain api.example.com", 0, []string{"allow api.example.com:443: the job allows api.example.com"}, ""},
@@ -88,19 +74,23 @@ func TestD8Verbs(t *testing.T) {
 		{"recording list -json", 0, []string{"[]"}, ""},
 		{"recording cat", 1, nil, "no recording main"},
 		{"recording drop x", 2, nil, "want list, cat"},
-	} {
-		out, errs, code := b.ask(tc.ID, strings.Fields(c.words)...)
-		if code != c.code || !strings.Contains(errs, c.stderr) || c.stderr == "" && errs != "" {
-			t.Errorf("%q: code %d, stderr %q", c.words, code, errs)
+	}
+}
+
+// TestD8Verbs: each verb is answered on the host side, with its exit code.
+func TestD8Verbs(t *testing.T) {
+	b := newBench(t, benchOptions{config: map[string]any{"deny_domains": []any{"*.bad.example"}}})
+	c := args("idle")
+	c["egress"] = []any{map[string]any{"allow": []any{"api.example.com", "*.pkg.example.org:443"}, "deny": []any{"no.pkg.example.org"}}}
+	tc, _ := b.start("web", c)
+	for flag, want := range map[string]string{"": "the task has made no request yet\n", "-json": "[]\n"} {
+		if out, _, code := b.ask(tc.ID, "decisions", flag); out != want || code != 0 {
+			t.Errorf("no decisions, %q: exit code %d, %q", flag, code, out)
 		}
-		for _, s := range c.stdout {
-			if !strings.Contains(out, s) {
-				t.Errorf("%q: %q is not in\n%s", c.words, s, out)
-			}
-		}
-		if strings.ContainsAny(out, "\x1b\u202e") {
-			t.Errorf("%q: raw control characters in %q", c.words, out)
-		}
+	}
+	plantDecision(t, tc)
+	for _, c := range askedVerbs(refOf(tc)) {
+		b.answers(tc.ID, c)
 	}
 	out, _, _ := b.ask(tc.ID, "status", "-json")
 	var v statusView
@@ -116,6 +106,38 @@ func TestD8Verbs(t *testing.T) {
 	}
 	b.fake.SetFault(nil)
 	b.destroy(tc.ID)
+}
+
+// plantDecision records a refusal whose cause would act on a terminal.
+func plantDecision(t *testing.T, tc host.TaskConfig) {
+	t.Helper()
+	record, err := json.Marshal(control.Record{
+		V: 1, Seq: 1, RunID: RunID(TaskID(tc.ID)), Time: time.Unix(0, 0), Kind: "decision", Decision: egress.Deny,
+		Host: "evil.example", Port: 443, Method: "CONNECT", Code: "policy:default-deny", Cause: "\x1b[31mred\u202e",
+	})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(tc.AllocDir, "web/wardyn/decisions.jsonl"), append(record, '\n'), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answers makes a call and looks at what comes of it.
+func (b *bench) answers(id string, c askedVerb) {
+	b.t.Helper()
+	out, errs, code := b.ask(id, strings.Fields(c.words)...)
+	if code != c.code || !strings.Contains(errs, c.stderr) || c.stderr == "" && errs != "" {
+		b.t.Errorf("%q: code %d, stderr %q", c.words, code, errs)
+	}
+	for _, s := range c.stdout {
+		if !strings.Contains(out, s) {
+			b.t.Errorf("%q: %q is not in\n%s", c.words, s, out)
+		}
+	}
+	if strings.ContainsAny(out, "\x1b\u202e") {
+		b.t.Errorf("%q: raw control characters in %q", c.words, out)
+	}
 }
 
 func TestExplainCeiling(t *testing.T) {
