@@ -56,14 +56,15 @@ func (o *suggestOptions) bind(fs *flag.FlagSet) {
 
 // suggestion counts what was asked for.
 type suggestion struct {
-	used    map[string]int // entries of the job, as written
-	missing map[string]int // "host:port" that no list speaks of
+	used    map[string]int  // entries of the job, as written
+	missing map[string]int  // "host:port" that no list speaks of
+	denied  map[string]bool // of those, what was refused when it was asked for
 	refused map[string]string
 	broken  int
 }
 
 func newSuggestion() *suggestion {
-	return &suggestion{used: map[string]int{}, missing: map[string]int{}, refused: map[string]string{}}
+	return &suggestion{used: map[string]int{}, missing: map[string]int{}, denied: map[string]bool{}, refused: map[string]string{}}
 }
 
 func (s *suggestion) readFile(name string) error {
@@ -110,6 +111,7 @@ func (s *suggestion) take(r record) {
 	switch {
 	case r.Rule.ID == learned, r.Code == "policy:default-deny", strings.HasPrefix(r.Code, "approval:"), r.Rule.ID == "approval":
 		s.missing[entry]++
+		s.denied[entry] = s.denied[entry] || r.Decision == "deny"
 	case r.Decision == "allow":
 		if _, err := egress.ParseAllow(r.Rule.ID); err == nil {
 			s.used[r.Rule.ID]++
@@ -136,7 +138,11 @@ func (s *suggestion) print(w io.Writer, seen int) error {
 	b := &strings.Builder{}
 	fmt.Fprintln(b, "egress {\n  allow = [")
 	for _, e := range entries {
-		fmt.Fprintf(b, "    %q, # %d\n", e, count[e])
+		mark := ""
+		if s.denied[e] {
+			mark = ", was refused: look before you allow it"
+		}
+		fmt.Fprintf(b, "    %q, # %d%s\n", e, count[e], mark)
 	}
 	fmt.Fprintln(b, "  ]\n}")
 	for _, e := range sorted(s.refused) {

@@ -34,9 +34,9 @@ func TestEgressSuggest(t *testing.T) {
 	const want = `egress {
   allow = [
     "*.pkg.example.com", # 1
-    "[2001:db8::1]:443", # 2
+    "[2001:db8::1]:443", # 2, was refused: look before you allow it
     "api.example.com", # 1
-    "new.example.com:443", # 2
+    "new.example.com:443", # 2, was refused: look before you allow it
   ]
 }
 # left out: bad.example.com:443, refused by policy:denied
