@@ -48,6 +48,12 @@ func denialText(host string, log egress.DecisionLog) string {
 	return b.String()
 }
 
+// plainText makes text that a sandbox may have shaped fit for a terminal.
+func plainText(s string) string {
+	q := strconv.QuoteToASCII(s)
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}
+
 // safeText makes text that a sandbox may have shaped fit to be shown anywhere:
 // plain ASCII, nothing that a terminal, a table or a page would act on.
 func safeText(s string) string {
@@ -56,8 +62,7 @@ func safeText(s string) string {
 	if cut {
 		s = s[:most]
 	}
-	q := strconv.QuoteToASCII(s)
-	q = strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`, "|", `\u007c`, `\"`, `"`).Replace(q[1 : len(q)-1])
+	q := strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`, "|", `\u007c`).Replace(plainText(s))
 	if cut {
 		q += "..."
 	}

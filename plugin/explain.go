@@ -75,7 +75,7 @@ func PrintSettings(w io.Writer, list []Setting) error {
 		if s.Why != "" {
 			by += ": " + s.Why
 		}
-		fmt.Fprintf(&b, "  %-18s %-30s %s\n", safeText(s.Name), safeText(s.Value), safeText(by))
+		fmt.Fprintf(&b, "  %-18s %-30s %s\n", plainText(s.Name), plainText(s.Value), plainText(by))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

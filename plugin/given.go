@@ -64,6 +64,33 @@ func taskEnv(env map[string]string, a ask, f *faults) map[string]string {
 	return out
 }
 
+// noteEnv says which variables the sandbox does not get as they were given.
+func (a *ask) noteEnv(given map[string]string) {
+	var tokens, proxies []string
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		switch {
+		case isToken(name) && !a.Tokens:
+			tokens = append(tokens, name)
+		case isProxy(name) && !a.NoNetwork:
+			proxies = append(proxies, name)
+		}
+	}
+	if len(tokens) > 0 {
+		a.note("Left out of the task's environment: " + strings.Join(tokens, ", ") + "; expose_tokens = true leaves them there, if the operator allows it (plugin option of that name)")
+	}
+	if len(proxies) > 0 {
+		a.note("Without effect in the task's environment: " + strings.Join(proxies, ", ") + "; " + ownProxy)
+	}
+}
+
+// ownProxy is why a job's own proxy counts for nothing.
+const ownProxy = "the sandbox's proxy is the only one that it reaches"
+
+// isProxy reports whether a variable tells programs which proxy to use.
+func isProxy(name string) bool {
+	return slices.Contains([]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}, strings.ToUpper(name))
+}
+
 // isToken reports whether a variable is a credential that Nomad adds by itself.
 func isToken(name string) bool {
 	return name == "NOMAD_TOKEN" || strings.HasPrefix(name, "NOMAD_TOKEN_") || name == "VAULT_TOKEN"

@@ -109,7 +109,7 @@ func TestSettings(t *testing.T) {
 		Ports:  []DraftPort{{Label: "http", To: 8080}},
 		Mounts: []DraftMount{{Target: "/srv/data", ReadOnly: true}},
 		CPU:    500, Memory: int64(task.Resources.MemoryMB), MemoryMax: int64(task.Resources.MemoryMaxMB),
-		Env: map[string]string{"A_KEY": "very secret", "NOMAD_ALLOC_ID": "x", "NOMAD_TOKEN": "x", "NOMAD_SECRETS_DIR": "/secrets"},
+		Env: map[string]string{"A_KEY": "very secret", "NOMAD_ALLOC_ID": "x", "NOMAD_TOKEN": "x", "NOMAD_SECRETS_DIR": "/secrets", "https_proxy": "http://10.0.0.1:3128"},
 	}
 	open := openHost
 	open.AllowDomains = append(slices.Clone(open.AllowDomains), "*.example.org")

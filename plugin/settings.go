@@ -39,7 +39,7 @@ func settings(t *driverpb.TaskConfig, j judged, pl plan, h HostConfig) []Setting
 	s := &settingList{}
 	s.sandbox(j, pl, h)
 	s.egress(j.ask, pl.Spec.Sandbox.ProxyConfig.Policy, h)
-	s.before(pl.Spec)
+	s.before(pl)
 	s.sessions(h.Sessions)
 	s.ports(j.given)
 	s.limits(j, pl.Spec.Sandbox, h)
@@ -243,7 +243,7 @@ func listed(args []string) string {
 	for i, a := range args {
 		out[i] = a
 		if a == "" || strings.ContainsAny(a, " \t\n\"'\\$,") {
-			out[i] = strconv.Quote(a)
+			out[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 		}
 	}
 	return "[" + strings.Join(out, " ") + "]"

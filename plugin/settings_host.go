@@ -12,13 +12,20 @@ import (
 )
 
 // before is what runs ahead of the command.
-func (s *settingList) before(spec driver.Spec) {
+func (s *settingList) before(pl plan) {
 	s.section = "before the command"
-	for _, r := range spec.Repos {
+	if pl.Setup != nil {
+		kept := "kept as an image"
+		if pl.Setup.Private {
+			kept = "this task's alone"
+		}
+		s.add("setup", fmt.Sprintf("a script of %d bytes, run as root in a sandbox of its own; its result is %s", len(pl.Setup.Text), kept), ByAuthor, "setup")
+	}
+	for _, r := range pl.Spec.Repos {
 		s.add("clone", strings.Trim(r.Owner+"/"+r.Name, "/"), ByAuthor, "repo")
 	}
-	if spec.Init != "" {
-		s.add("init", fmt.Sprintf("a script of %d bytes", len(spec.Init)), ByAuthor, "init")
+	if init := pl.Spec.Init; init != "" {
+		s.add("init", fmt.Sprintf("a script of %d bytes", len(init)), ByAuthor, "init")
 	}
 }
 
@@ -102,7 +109,7 @@ func (s *settingList) environment(t *driverpb.TaskConfig, env map[string]string)
 		if strings.HasPrefix(name, "NOMAD_") || isToken(name) {
 			who = ByNomad
 		}
-		if _, there := env[name]; !there {
+		if _, there := env[name]; !there || isProxy(name) {
 			s.add("left out", name, ByDefault, leftOut(name))
 			continue
 		}
@@ -113,12 +120,15 @@ func (s *settingList) environment(t *driverpb.TaskConfig, env map[string]string)
 			s.add("names", strings.Join(by[who], ", "), who, "")
 		}
 	}
-	s.add("names", "HTTP_PROXY, HTTPS_PROXY, NO_PROXY and their kin", ByDefault, "they win over the job's")
+	s.add("names", "HTTP_PROXY, HTTPS_PROXY, NO_PROXY and their kin", ByDefault, "")
 }
 
 func leftOut(name string) string {
-	if isToken(name) {
+	switch {
+	case isToken(name):
 		return "expose_tokens is not set"
+	case isProxy(name):
+		return ownProxy
 	}
 	return "mount_secrets is not set"
 }

@@ -139,6 +139,7 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 	if !a.Secrets && slices.ContainsFunc(fx.Secrets, isForTask(sources)) {
 		a.note("The task's secrets folder holds files and is not mounted; mount_secrets = true mounts it, if the operator allows it (plugin option allow_secrets_dir)")
 	}
+	a.noteEnv(t.GetEnv())
 	mounts, stage := mountsOf(t, a, g, class, fx)
 	pl := plan{
 		Run:   run,

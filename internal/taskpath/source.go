@@ -53,7 +53,7 @@ func ParseSource(text string) (Source, error) {
 	case clean == ".":
 		return Source{}, fmt.Errorf("source %q is the whole task directory; name a folder in it, such as local", text)
 	case first == "..":
-		return Source{}, fmt.Errorf("source %q leaves the task directory", text)
+		return Source{}, fmt.Errorf("source %q leaves the task directory; name a folder in it, such as local, or alloc/data", text)
 	case closed[first] != "":
 		return Source{}, fmt.Errorf("source %q: %s/ in the task directory %s", text, first, closed[first])
 	case first != "alloc":

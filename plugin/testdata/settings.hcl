@@ -39,6 +39,10 @@ job "j" {
           path   = "/home/agent"
         }
 
+        setup {
+          script = "apk add git < /dev/null"
+        }
+
         init {
           script = "echo ready"
         }
