@@ -16,7 +16,11 @@ const maxDisturbed = 3
 // whoever asks next has it probed again.
 var errDisturbed = fmt.Errorf("its probe was disturbed: somebody removes or kills this driver's containers or networks on the engine, and it is probed again: %w", runner.ErrUnavailable)
 
-// undisturbed probes, and again where somebody came between.
+// errKilled: one that was killed, whether from outside or by its own runtime.
+var errKilled = fmt.Errorf("%w (it was killed)", errDisturbed)
+
+// undisturbed probes, and again where somebody came between. Nobody kills every
+// one: a runtime whose probes all end so does not work.
 func undisturbed(probe, clear func() error) error {
 	var err error
 	for n := range maxDisturbed {
@@ -28,6 +32,9 @@ func undisturbed(probe, clear func() error) error {
 		if err = disturbed(probe()); !errors.Is(err, errDisturbed) {
 			return err
 		}
+	}
+	if errors.Is(err, errKilled) {
+		return fmt.Errorf("each of %d probes was killed: exit code %d", maxDisturbed, killed)
 	}
 	return err
 }
@@ -57,5 +64,5 @@ func (r *Runner) stillThere(ctx context.Context, id string, code int64) error {
 	if c.State == nil || c.State.OOMKilled {
 		return nil
 	}
-	return fmt.Errorf("%w (it was killed)", errDisturbed)
+	return errKilled
 }

@@ -56,15 +56,31 @@ func TestInvariant8DisturbedProbe(t *testing.T) {
 	}
 }
 
-// A probe that was killed from outside was disturbed; one that was killed for
+// A probe that was killed from outside was disturbed, and is begun again; a
+// runtime whose probes are all killed does not work, and one that was killed for
 // its memory has ended as the runtime has it.
 func TestInvariant8KilledProbe(t *testing.T) {
 	w := newFakeWorld(t)
 	host, s := mustFacts(t, w.Runner), subject{types.CC1, "runc"}
 	w.engine.exits["probe"] = killed
-	if v := w.probe(t.Context(), s, host); !errors.Is(v.err, errDisturbed) || v.left {
-		t.Errorf("killed: %+v", v)
+	if v := w.probe(t.Context(), s, host); v.err == nil || errors.Is(v.err, errDisturbed) || !strings.Contains(v.err.Error(), "each of 3 probes was killed") || v.left {
+		t.Errorf("killed each time: %+v", v)
 	}
+	starts := 0
+	w.engine.started = func(name string) {
+		if kind(name) != "probe" {
+			return
+		}
+		if starts++; starts > 1 {
+			w.engine.mu.Lock()
+			defer w.engine.mu.Unlock()
+			w.engine.exits["probe"], w.engine.logs["probe"] = 1, "no report"
+		}
+	}
+	if v := w.probe(t.Context(), s, host); v.err == nil || !strings.Contains(v.err.Error(), "printed no report") {
+		t.Errorf("killed once: %+v", v)
+	}
+	w.engine.exits["probe"] = killed
 	w.engine.started = func(name string) {
 		if kind(name) == "probe" {
 			w.engine.mu.Lock()
