@@ -29,7 +29,7 @@ func openKept(config map[string]any) (cli.Kept, error) {
 		data = datadir.Default
 	}
 	if _, err := os.Stat(data); err != nil {
-		return nil, fmt.Errorf("there is no installation here: data_dir: %w", err)
+		return nil, fmt.Errorf("there is no installation here; -plugin-config says where it is: data_dir: %w", err)
 	}
 	p, err := assemble(h, slog.New(slog.DiscardHandler))
 	if err != nil {

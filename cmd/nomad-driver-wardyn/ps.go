@@ -21,7 +21,7 @@ import (
 // installed lists what an installation has on this machine.
 func installed(ctx context.Context, h plugin.HostConfig) (cli.Installation, error) {
 	if _, err := os.Stat(dataDir(h)); err != nil {
-		return cli.Installation{}, fmt.Errorf("there is no installation here: data_dir: %w", err)
+		return cli.Installation{}, fmt.Errorf("there is no installation here; -plugin-config says where it is: data_dir: %w", err)
 	}
 	p, err := assemble(h, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -39,7 +39,7 @@ func toPurge(config map[string]any) (plugin.HostConfig, error) {
 		return h, err
 	}
 	if _, err := os.Stat(dataDir(h)); err != nil {
-		return h, fmt.Errorf("there is no installation to purge: data_dir: %w", err)
+		return h, fmt.Errorf("there is no installation to purge here; -plugin-config says where it is: data_dir: %w", err)
 	}
 	return h, nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
+	"github.com/wardyn/nomad-driver-wardyn/plugin"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
@@ -41,13 +43,14 @@ var ctlCommand = &command{
 }
 
 type ctlOptions struct {
-	dataDir, scope, note string
-	duration             time.Duration
-	all, json            bool
+	dataDir, pluginConfig, scope, note string
+	duration                           time.Duration
+	all, json                          bool
 }
 
 func (o *ctlOptions) bind(fs *flag.FlagSet) {
-	fs.StringVar(&o.dataDir, "data-dir", datadir.Default, "the installation's data_dir, a `FOLDER`")
+	installationFlag(fs, &o.pluginConfig)
+	fs.StringVar(&o.dataDir, "data-dir", "", "in its place: the installation's data_dir, a `FOLDER`; "+datadir.Default+" by default")
 	fs.DurationVar(&o.duration, "for", 0, "how long an approval holds, such as 30m; without it there is no end")
 	fs.StringVar(&o.scope, "scope", string(control.ScopeSession), "of an approval: session, or attempt for this attempt of the task only")
 	fs.StringVar(&o.note, "note", "", "a `TEXT` to keep with the decision")
@@ -64,10 +67,11 @@ func (o ctlOptions) carryOut(ctx context.Context, w io.Writer, args []string) er
 	if len(args) == 0 {
 		return usageError("ctl: say pending, approve, deny or revoke")
 	}
-	if _, err := os.Stat(o.dataDir); err != nil {
-		return fmt.Errorf("there is no installation: -data-dir: %w", err)
+	where, err := o.installation()
+	if err != nil {
+		return err
 	}
-	dir, err := datadir.Open(o.dataDir)
+	dir, err := datadir.Open(where)
 	if err != nil {
 		return err
 	}
@@ -82,6 +86,26 @@ func (o ctlOptions) carryOut(ctx context.Context, w io.Writer, args []string) er
 		return usageError("ctl " + args[0] + ": want one ID")
 	}
 	return usageError(fmt.Sprintf("ctl: %q is not pending, approve ID, deny ID or revoke ID", strings.Join(args, " ")))
+}
+
+// installation is the data dir that the flags name; it is there.
+func (o ctlOptions) installation() (string, error) {
+	if o.dataDir != "" && o.pluginConfig != "" {
+		return "", usageError("ctl: -data-dir and -plugin-config both name an installation; give one")
+	}
+	config, err := loadPluginConfig(o.pluginConfig)
+	if err != nil {
+		return "", err
+	}
+	h, err := plugin.ParseHostConfig(config)
+	if err != nil {
+		return "", err
+	}
+	where := cmp.Or(o.dataDir, h.DataDir, datadir.Default)
+	if _, err := os.Stat(where); err != nil {
+		return "", fmt.Errorf("there is no installation here; -plugin-config or -data-dir says where it is: %w", err)
+	}
+	return where, nil
 }
 
 func (o ctlOptions) pending(ctx context.Context, w io.Writer, c *control.Ctl) error {
