@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
@@ -128,7 +129,7 @@ func (p *Pool) Owners() ([]string, error) {
 func (p *Pool) exhausted(leased int, blocked []netip.Prefix) error {
 	var in []string
 	for _, b := range blocked {
-		if b.Overlaps(p.rng) && len(in) < 3 {
+		if b.Overlaps(p.rng) && len(in) < 3 && !slices.Contains(in, b.String()) {
 			in = append(in, b.String())
 		}
 	}

@@ -184,7 +184,7 @@ func (p *Policy) missed(r Request, approval Approval) Ruling {
 	case Approved:
 		return Ruling{Decision: egress.Allow, Source: Allowed, Rule: "approval"}
 	case Refused:
-		return refused(ApprovalDenied, "", fmt.Sprintf("a reviewer denied %s", r.Authority), "the decision holds for this run; "+add)
+		return refused(ApprovalDenied, "", fmt.Sprintf("a reviewer denied %s, or took an approval back", r.Authority), "the decision holds for this run; "+add)
 	case Pending:
 		return Ruling{Decision: egress.Pending, Source: ApprovalPending, Cause: cause + "; a reviewer was asked",
 			Hint: "try again once it is approved; " + add}
