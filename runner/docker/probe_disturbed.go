@@ -34,7 +34,7 @@ func undisturbed(probe, clear func() error) error {
 		}
 	}
 	if errors.Is(err, errKilled) {
-		return fmt.Errorf("each of %d probes was killed: exit code %d", maxDisturbed, killed)
+		return fmt.Errorf("each of %d probes was killed: exit code %d", maxDisturbed, codeKilled)
 	}
 	return err
 }
@@ -48,13 +48,10 @@ func disturbed(err error) error {
 	return err
 }
 
-// killed is the exit code of what ended by SIGKILL.
-const killed = 128 + 9
-
 // stillThere says whether a container that ended did so by itself: a probe kills
 // nothing, and one that was killed for its memory says so.
 func (r *Runner) stillThere(ctx context.Context, id string, code int64) error {
-	if code != killed {
+	if code != codeKilled {
 		return nil
 	}
 	c, err := r.inspectContainer(ctx, id)

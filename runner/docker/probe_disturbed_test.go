@@ -62,7 +62,7 @@ func TestInvariant8DisturbedProbe(t *testing.T) {
 func TestInvariant8KilledProbe(t *testing.T) {
 	w := newFakeWorld(t)
 	host, s := mustFacts(t, w.Runner), subject{types.CC1, "runc"}
-	w.engine.exits["probe"] = killed
+	w.engine.exits["probe"] = codeKilled
 	if v := w.probe(t.Context(), s, host); v.err == nil || errors.Is(v.err, errDisturbed) || !strings.Contains(v.err.Error(), "each of 3 probes was killed") || v.left {
 		t.Errorf("killed each time: %+v", v)
 	}
@@ -80,7 +80,7 @@ func TestInvariant8KilledProbe(t *testing.T) {
 	if v := w.probe(t.Context(), s, host); v.err == nil || !strings.Contains(v.err.Error(), "printed no report") {
 		t.Errorf("killed once: %+v", v)
 	}
-	w.engine.exits["probe"] = killed
+	w.engine.exits["probe"] = codeKilled
 	w.engine.started = func(name string) {
 		if kind(name) == "probe" {
 			w.engine.mu.Lock()
