@@ -13,7 +13,7 @@ import (
 // with the Spec but what only the caller can have made: the process's output
 // sink.
 //
-// Without a Sandbox.Task the session is the reference's: Cmd is its process
+// Without a Sandbox.Task the session is whole by itself: Cmd is its process
 // and a session with an id has its workspace volume at WorkspacePath. With
 // one, process and mounts are the caller's, and no volume is mounted that it
 // does not name.

@@ -19,7 +19,7 @@ type metered struct {
 
 func (m *metered) SidecarUsage(context.Context, string) (runner.Usage, error) { return m.next, m.err }
 
-// Issue 3: the sidecar is shown beside the task, with rates of its own, and a
+// TestSidecarIsShownApart: the sidecar is shown beside the task, with rates of its own, and a
 // sidecar that cannot be measured just now is left out.
 func TestSidecarIsShownApart(t *testing.T) {
 	start := time.Now()

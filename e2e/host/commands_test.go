@@ -13,7 +13,7 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
-// TestDoctorDeepProbesEveryClass (issue 4 item 9): the one command for whoever
+// TestDoctorDeepProbesEveryClass: the one command for whoever
 // installed a runtime. Each class's probe really runs, and nothing is left.
 func TestDoctorDeepProbesEveryClass(t *testing.T) {
 	r := installation(t, "doctor", "-deep", "-json")
@@ -38,7 +38,7 @@ func TestDoctorDeepProbesEveryClass(t *testing.T) {
 	}
 }
 
-// TestValidateAsksThisHost (issue 3 item 8): a class is judged by the engine's
+// TestValidateAsksThisHost: a class is judged by the engine's
 // runtimes and an image by what is in its store, and nothing is made.
 func TestValidateAsksThisHost(t *testing.T) {
 	image := testenv.Image(t)

@@ -106,7 +106,7 @@ func together(t *testing.T, all []*work, do func(*work) error) {
 	}
 }
 
-// TestTwentyAtOnceFiveTimes (issue 3): every one ran, nothing is left, and no
+// TestTwentyAtOnceFiveTimes: every one ran, nothing is left, and no
 // subnet is lost on the way.
 func TestTwentyAtOnceFiveTimes(t *testing.T) {
 	r := newRig(t)

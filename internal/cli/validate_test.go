@@ -67,7 +67,7 @@ func writeJob(t *testing.T, config string) string {
 // their own tests look after.
 var reasons = regexp.MustCompile(`(?m)^([^:]+:\d+: task "\w+": [\w.]+(?: = (?:"[^"]*"|\w+))?): .*$`)
 
-// TestValidateReportsEverythingWithItsLine (K7, issue 3 item 8): one golden
+// TestValidateReportsEverythingWithItsLine (K7): one golden
 // report for a file with every kind of fault, offline.
 func TestValidateReportsEverythingWithItsLine(t *testing.T) {
 	t.Chdir(filepath.Join("testdata", "validate"))

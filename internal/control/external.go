@@ -12,9 +12,9 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
-// External is somebody else's control plane, by the reference paths. Sidecars
-// never speak to it themselves: this server does, and keeps its own files of
-// what it carries.
+// External is somebody else's control plane, by the paths of package egress.
+// Sidecars never speak to it themselves: this server does, and keeps its own
+// files of what it carries.
 type External interface {
 	// Raise asks for an approval of egress to a host and port.
 	Raise(ctx context.Context, run uuid.UUID, scope egress.ApprovalScope) (egress.ApprovalRequest, error)

@@ -122,7 +122,8 @@ func TestK36W16ReportedRecordingInPieces(t *testing.T) {
 	}
 }
 
-// W9: all of a recording in one request, as the reference's recorder sends it.
+// W9: all of a recording in one request, as a recorder may send it that waits for
+// the end.
 func TestW9ReportedRecordingAtOnce(t *testing.T) {
 	r := newReporter(t)
 	if status, got := r.put(t, "application/x-asciicast", castHead+`[0.5, "o", "all"]`+"\n"); status != 200 {

@@ -44,7 +44,7 @@ func TestNothingAmiss(t *testing.T) {
 }
 
 // TestFindings: each fault of a node is found on its own, with its severity,
-// its cause and a remedy (issue 4 item 9; K1, K16, K24, K38, K40).
+// its cause and a remedy (K1, K16, K24, K38, K40).
 func TestFindings(t *testing.T) {
 	rng := netip.MustParsePrefix
 	for name, c := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 // This file uses every exported name of the published contract with its exact
 // signature: a change of any of them does not compile.
 
-type seedDriver interface {
+type wantDriver interface {
 	Create(ctx context.Context, spec driver.Spec) (driver.Handle, error)
 	Suspend(ctx context.Context, id string, warm bool) error
 	Resume(ctx context.Context, id string) error
@@ -27,8 +27,8 @@ type seedDriver interface {
 
 // Assignable both ways: the method sets are equal, nothing missing, nothing more.
 var (
-	_ seedDriver    = driver.Driver(nil)
-	_ driver.Driver = seedDriver(nil)
+	_ wantDriver    = driver.Driver(nil)
+	_ driver.Driver = wantDriver(nil)
 
 	_ driver.Driver = (*driver.Docker)(nil)
 	_ driver.Driver = (*driver.Fake)(nil)
