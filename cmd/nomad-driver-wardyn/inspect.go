@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"runtime"
 	"strings"
 
@@ -85,6 +87,14 @@ func dataDir(h plugin.HostConfig) string {
 		return h.DataDir
 	}
 	return datadir.Default
+}
+
+// checkInstalled is nil when there is an installation with these options.
+func checkInstalled(h plugin.HostConfig) error {
+	if _, err := os.Stat(dataDir(h)); err != nil {
+		return fmt.Errorf("there is no installation here; -plugin-config says where it is: data_dir: %w", err)
+	}
+	return nil
 }
 
 // limits are the operator's maxima as the runner takes them.

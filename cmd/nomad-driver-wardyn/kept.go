@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 
 	"github.com/wardyn/nomad-driver-wardyn/driver"
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli"
-	"github.com/wardyn/nomad-driver-wardyn/internal/datadir"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
 )
 
@@ -24,12 +22,8 @@ func openKept(config map[string]any) (cli.Kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := h.DataDir
-	if data == "" {
-		data = datadir.Default
-	}
-	if _, err := os.Stat(data); err != nil {
-		return nil, fmt.Errorf("there is no installation here; -plugin-config says where it is: data_dir: %w", err)
+	if err := checkInstalled(h); err != nil {
+		return nil, err
 	}
 	p, err := assemble(h, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 
 	"github.com/google/uuid"
@@ -20,8 +18,8 @@ import (
 
 // installed lists what an installation has on this machine.
 func installed(ctx context.Context, h plugin.HostConfig) (cli.Installation, error) {
-	if _, err := os.Stat(dataDir(h)); err != nil {
-		return cli.Installation{}, fmt.Errorf("there is no installation here; -plugin-config says where it is: data_dir: %w", err)
+	if err := checkInstalled(h); err != nil {
+		return cli.Installation{}, err
 	}
 	p, err := assemble(h, slog.New(slog.DiscardHandler))
 	if err != nil {

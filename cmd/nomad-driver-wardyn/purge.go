@@ -38,10 +38,7 @@ func toPurge(config map[string]any) (plugin.HostConfig, error) {
 	if err != nil {
 		return h, err
 	}
-	if _, err := os.Stat(dataDir(h)); err != nil {
-		return h, fmt.Errorf("there is no installation to purge here; -plugin-config says where it is: data_dir: %w", err)
-	}
-	return h, nil
+	return h, checkInstalled(h)
 }
 
 // purgeable lists what purge would remove of runs and, with kept, of what
