@@ -50,7 +50,7 @@ type ctlOptions struct {
 
 func (o *ctlOptions) bind(fs *flag.FlagSet) {
 	installationFlag(fs, &o.pluginConfig)
-	fs.StringVar(&o.dataDir, "data-dir", "", "in its place: the installation's data_dir, a `FOLDER`; "+datadir.Default+" by default")
+	fs.StringVar(&o.dataDir, "data-dir", "", "the installation's data_dir, a `FOLDER`, in the place of -plugin-config; "+datadir.Default+" by default")
 	fs.DurationVar(&o.duration, "for", 0, "how long an approval holds, such as 30m; without it there is no end")
 	fs.StringVar(&o.scope, "scope", string(control.ScopeSession), "of an approval: session, or attempt for this attempt of the task only")
 	fs.StringVar(&o.note, "note", "", "a `TEXT` to keep with the decision")
