@@ -43,16 +43,42 @@ func TestNothingAmiss(t *testing.T) {
 	}
 }
 
-// TestFindings: each fault of a node is found on its own, with its severity,
-// its cause and a remedy (K1, K16, K24, K38, K40).
-func TestFindings(t *testing.T) {
-	rng := netip.MustParsePrefix
-	for name, c := range map[string]struct {
-		change func(*Facts)
-		id     string
-		want   Severity // "" for none
-		text   string
-	}{
+// fault is a node with one thing amiss, and the finding that it must have.
+type fault struct {
+	change func(*Facts)
+	id     string
+	want   Severity // "" for none
+	text   string
+}
+
+// checkFindings: each fault is found on its own, with its severity, its cause and
+// a remedy.
+func checkFindings(t *testing.T, all map[string]fault) {
+	t.Helper()
+	for name, c := range all {
+		f := healthy()
+		c.change(&f)
+		found := Examine(f)
+		i := slices.IndexFunc(found, func(f Finding) bool { return f.ID == c.id })
+		switch {
+		case c.want == "":
+			if i >= 0 {
+				t.Errorf("%s: %+v", name, found[i])
+			}
+		case i < 0:
+			t.Errorf("%s: no finding %s in %+v", name, c.id, found)
+		case found[i].Severity != c.want || !strings.Contains(found[i].Text, c.text) || found[i].Remedy == "" && c.want != Info:
+			t.Errorf("%s: %+v", name, found[i])
+		}
+		if c.want == Error && (Worst(found) != Error || found[0].Severity != Error) {
+			t.Errorf("%s: the error does not come first: %+v", name, found)
+		}
+	}
+}
+
+// TestEngineFindings: what is amiss with the engine and what it has below it (K38).
+func TestEngineFindings(t *testing.T) {
+	checkFindings(t, map[string]fault{
 		"config":                  {func(f *Facts) { f.Config = []string{"slots: no"} }, "config", Error, "slots: no"},
 		"not root":                {func(f *Facts) { f.Host.Root = false }, "not-root", Warning, "root"},
 		"engine away":             {func(f *Facts) { f.EngineErr = "refused" }, "engine-away", Error, "/run/docker.sock does not answer: refused"},
@@ -82,20 +108,32 @@ func TestFindings(t *testing.T) {
 		"cgroupfs v1":             {func(f *Facts) { f.Engine.CgroupDriver, f.Engine.CgroupVersion = "cgroupfs", "1" }, "cgroup-driver", "", ""},
 		"no seccomp":              {func(f *Facts) { f.Engine.Seccomp = false }, "seccomp", Error, "no system calls"},
 		"no LSM":                  {func(f *Facts) { f.Engine.AppArmor = false }, "no-lsm", Info, "AppArmor"},
-		"no runc":                 {func(f *Facts) { f.Engine.Runtimes = f.Engine.Runtimes[1:] }, "no-runc", Error, "sidecar"},
-		"other default":           {func(f *Facts) { f.Engine.DefaultRuntime = "crun" }, "default-runtime", Info, "crun"},
-		"runtime missing":         {func(f *Facts) { f.Engine.Runtimes[1].Missing = true }, "runtime-missing", Warning, "/usr/bin/runsc"},
-		"host sockets":            {args("--host-uds=open"), "host-uds", Error, "sockets"},
-		"host sockets, plain":     {args("--host-uds"), "host-uds", Error, "sockets"},
-		"host sockets off":        {args("-host-uds=none"), "host-uds", "", ""},
-		"host sockets, old word":  {args("--fsgofer-host-uds=true"), "host-uds", Error, "sockets"},
-		"no limits":               {args("--ignore-cgroups"), "ignore-cgroups", Error, "limit"},
-		"limits":                  {args("--ignore-cgroups=false"), "ignore-cgroups", "", ""},
-		"host's stack":            {args("--network=host"), "gvisor-network", Warning, "network stack"},
-		"overlay":                 {args("--debug"), "overlay2", Warning, "snapshot"},
-		"other overlay":           {args("--overlay2=root:self"), "overlay2", Warning, "snapshot"},
-		"kvm without":             {args("--platform=kvm"), "gvisor-kvm", Warning, "/dev/kvm"},
-		"not gVisor":              {func(f *Facts) { f.Engine.Runtimes[1].Name, f.Engine.Runtimes[1].Args = "kata", nil }, "overlay2", "", ""},
+	})
+}
+
+// TestRuntimeFindings: what is amiss with the registered runtimes (K1, K24).
+func TestRuntimeFindings(t *testing.T) {
+	checkFindings(t, map[string]fault{
+		"no runc":                {func(f *Facts) { f.Engine.Runtimes = f.Engine.Runtimes[1:] }, "no-runc", Error, "sidecar"},
+		"other default":          {func(f *Facts) { f.Engine.DefaultRuntime = "crun" }, "default-runtime", Info, "crun"},
+		"runtime missing":        {func(f *Facts) { f.Engine.Runtimes[1].Missing = true }, "runtime-missing", Warning, "/usr/bin/runsc"},
+		"host sockets":           {args("--host-uds=open"), "host-uds", Error, "sockets"},
+		"host sockets, plain":    {args("--host-uds"), "host-uds", Error, "sockets"},
+		"host sockets off":       {args("-host-uds=none"), "host-uds", "", ""},
+		"host sockets, old word": {args("--fsgofer-host-uds=true"), "host-uds", Error, "sockets"},
+		"no limits":              {args("--ignore-cgroups"), "ignore-cgroups", Error, "limit"},
+		"limits":                 {args("--ignore-cgroups=false"), "ignore-cgroups", "", ""},
+		"host's stack":           {args("--network=host"), "gvisor-network", Warning, "network stack"},
+		"overlay":                {args("--debug"), "overlay2", Warning, "snapshot"},
+		"other overlay":          {args("--overlay2=root:self"), "overlay2", Warning, "snapshot"},
+		"kvm without":            {args("--platform=kvm"), "gvisor-kvm", Warning, "/dev/kvm"},
+		"not gVisor":             {func(f *Facts) { f.Engine.Runtimes[1].Name, f.Engine.Runtimes[1].Args = "kata", nil }, "overlay2", "", ""},
+	})
+}
+
+// TestClassFindings: why a class is not offered, or not all that it promises (K16).
+func TestClassFindings(t *testing.T) {
+	checkFindings(t, map[string]fault{
 		"broken class": {func(f *Facts) {
 			f.Classes[1].Works, f.Classes[1].Reason = false, "cannot run with network enabled in root network namespace"
 		}, "class-broken", Warning, "root network namespace"},
@@ -108,7 +146,14 @@ func TestFindings(t *testing.T) {
 		"none yet": {func(f *Facts) {
 			f.Classes[0].Works, f.Classes[0].Probed, f.Classes[1].Offered = false, time.Time{}, false
 		}, "no-class", "", ""},
-		"bridge filter":    {func(f *Facts) { f.Host.BridgeFilter = false }, "bridge-filter", Warning, "bridge-nf-call-iptables"},
+		"bridge filter": {func(f *Facts) { f.Host.BridgeFilter = false }, "bridge-filter", Warning, "bridge-nf-call-iptables"},
+	})
+}
+
+// TestRoomFindings: address ranges, data dir and disk (K40).
+func TestRoomFindings(t *testing.T) {
+	rng := netip.MustParsePrefix
+	checkFindings(t, map[string]fault{
 		"pool taken":       {func(f *Facts) { f.Pools[0].Elsewhere = []Range{{Prefix: rng("10.0.0.0/8"), Holder: "a route"}} }, "pool-taken", Error, "a route, 10.0.0.0/8"},
 		"pool shared":      {func(f *Facts) { f.Pools[0].Elsewhere = []Range{{Prefix: rng("10.213.4.0/24"), Holder: "a route"}} }, "pool-shared", Warning, "10.213.4.0/24 (a route)"},
 		"pool among us":    {func(f *Facts) { f.Pools[0].Elsewhere = []Range{{Prefix: rng("10.213.4.0/29"), Alike: true}} }, "pool-shared", "", ""},
@@ -123,25 +168,7 @@ func TestFindings(t *testing.T) {
 		"few files":     {func(f *Facts) { f.Disks[0].FreeInodes = lowInodes - 1 }, "disk-inodes", Warning, "9999"},
 		"no file count": {func(f *Facts) { f.Disks[0].FreeInodes, f.Disks[0].NoInodeCount = 0, true }, "disk-inodes", "", ""},
 		"no disk":       {func(f *Facts) { f.Disks[0].Err = "input/output error" }, "disk-unknown", Warning, "input/output"},
-	} {
-		f := healthy()
-		c.change(&f)
-		found := Examine(f)
-		i := slices.IndexFunc(found, func(f Finding) bool { return f.ID == c.id })
-		switch {
-		case c.want == "":
-			if i >= 0 {
-				t.Errorf("%s: %+v", name, found[i])
-			}
-		case i < 0:
-			t.Errorf("%s: no finding %s in %+v", name, c.id, found)
-		case found[i].Severity != c.want || !strings.Contains(found[i].Text, c.text) || found[i].Remedy == "" && c.want != Info:
-			t.Errorf("%s: %+v", name, found[i])
-		}
-		if c.want == Error && (Worst(found) != Error || found[0].Severity != Error) {
-			t.Errorf("%s: the error does not come first: %+v", name, found)
-		}
-	}
+	})
 }
 
 func runc(version string) func(*Facts) {
