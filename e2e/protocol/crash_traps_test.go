@@ -16,7 +16,8 @@ import (
 
 // TestAgentCrashingTraps asks, of each answer that would end a Nomad agent, for
 // the cases in which a driver has the least to put into it: a task that runs, one
-// that is frozen, one that was never there. Every answer is whole or an error. What the traps are is in package plugin/host.
+// that is frozen, one that was never there. Every answer is whole or an error. What
+// the traps are is in package plugin/host.
 func TestAgentCrashingTraps(t *testing.T) {
 	r := newRig(t)
 	pid := r.Pid()
@@ -28,85 +29,12 @@ func TestAgentCrashingTraps(t *testing.T) {
 	eventually(t, "the hostile lines", func() bool { return running.out.has("the last of them\n") })
 	ids := map[string]string{"running": running.ID(), "frozen": frozen.ID(), "unknown": "never/there/00000000", "no id": ""}
 
-	t.Run("trap 1: stats", func(t *testing.T) {
-		for _, state := range []string{"running", "frozen"} {
-			id, samples := ids[state], 0
-			most := limit // an engine takes its time for a first sample
-			if state == "frozen" {
-				most = 3 * time.Second // and there may be none
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), most)
-			err := r.TaskStats(ctx, id, 100*time.Millisecond, func(host.TaskUsage) error {
-				if samples++; samples == 3 {
-					cancel()
-				}
-				return nil
-			})
-			cancel()
-			r.noBreach(t, state, err, host.TrapStats)
-			if state == "running" && samples == 0 {
-				t.Errorf("no sample of a running task: %v", err)
-			}
-		}
-	})
-	t.Run("trap 2: wait", func(t *testing.T) {
-		for _, state := range []string{"unknown", "no id"} {
-			_, err := r.WaitTask(deadline(t), ids[state])
-			r.noBreach(t, state, err, host.TrapWaitResult)
-			if err == nil {
-				t.Errorf("%s: the wait has an answer", state)
-			}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		_, err := r.WaitTask(ctx, running.ID())
-		r.noBreach(t, "given up", err, host.TrapWaitResult)
-	})
-	t.Run("trap 3: exec and inspect", func(t *testing.T) {
-		for state, id := range ids {
-			for _, argv := range [][]string{{"true"}, {"/no/such"}, {}, nil} {
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				_, err := r.ExecTask(ctx, id, argv, 2*time.Second)
-				cancel()
-				r.noBreach(t, fmt.Sprint(state, " exec ", argv), err, host.TrapResult)
-			}
-			s, err := r.InspectTask(deadline(t), id)
-			r.noBreach(t, state+" inspect", err, host.TrapResult)
-			if known := state == "running" || state == "frozen"; known != (err == nil) || known && s.ID != id {
-				t.Errorf("inspect of a task that is %s: %+v, %v", state, s, err)
-			}
-		}
-	})
-	t.Run("trap 4: log lines", func(t *testing.T) {
-		// Whatever reaches the driver's log from a job, it does as text.
-		bad := r.prepare(t, "CC1", "true", func(s *host.TaskSpec) { s.Config["image"] = hostile })
-		if err := bad.Start(deadline(t)); err == nil {
-			t.Error("an image of that name was found")
-		}
-		for _, b := range r.Breaches() {
-			if b.Trap == host.TrapLogLine {
-				t.Errorf("breach: %v", &b)
-			}
-		}
-	})
+	t.Run("trap 1: stats", func(t *testing.T) { r.statsOf(t, ids) })
+	t.Run("trap 2: wait", func(t *testing.T) { r.waitsFor(t, ids) })
+	t.Run("trap 3: exec and inspect", func(t *testing.T) { r.execsAndInspects(t, ids) })
+	t.Run("trap 4: log lines", func(t *testing.T) { r.hostileImage(t) })
 	t.Run("trap 5: loading on a node in trouble", func(t *testing.T) { r.loadInTrouble(t) })
-	t.Run("trap 6: schema", func(t *testing.T) {
-		// A client that loads the plugin asks for the one, a task for the other.
-		p, err := host.Launch(deadline(t), r.options(r.config()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Close()
-		for _, b := range append(p.Breaches(), r.Breaches()...) {
-			if b.Trap == host.TrapSchema || b.Trap == host.TrapSchemaNames {
-				t.Errorf("breach: %v", &b)
-			}
-		}
-		scope := host.Scope{Env: running.Env(), Node: r.node}
-		if b, err := p.EncodeTaskConfig(deadline(t), running.spec.Config, scope); err != nil || len(b) == 0 {
-			t.Errorf("a task's config by its schema: %q, %v", b, err)
-		}
-	})
+	t.Run("trap 6: schema", func(t *testing.T) { r.schemas(t, running) })
 
 	if err := frozen.Signal(deadline(t), "SIGCONT"); err != nil {
 		t.Error(err)
@@ -137,6 +65,93 @@ func (r *rig) noBreach(t *testing.T, what string, err error, trap host.Trap) {
 		if b.Trap == trap {
 			t.Errorf("%s: breach: %v", what, &b)
 		}
+	}
+}
+
+// statsOf asks for the statistics of tasks that are there.
+func (r *rig) statsOf(t *testing.T, ids map[string]string) {
+	for _, state := range []string{"running", "frozen"} {
+		id, samples := ids[state], 0
+		most := limit // an engine takes its time for a first sample
+		if state == "frozen" {
+			most = 3 * time.Second // and there may be none
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), most)
+		err := r.TaskStats(ctx, id, 100*time.Millisecond, func(host.TaskUsage) error {
+			if samples++; samples == 3 {
+				cancel()
+			}
+			return nil
+		})
+		cancel()
+		r.noBreach(t, state, err, host.TrapStats)
+		if state == "running" && samples == 0 {
+			t.Errorf("no sample of a running task: %v", err)
+		}
+	}
+}
+
+// waitsFor waits for tasks that were never there, and gives up waiting for one
+// that runs.
+func (r *rig) waitsFor(t *testing.T, ids map[string]string) {
+	for _, state := range []string{"unknown", "no id"} {
+		_, err := r.WaitTask(deadline(t), ids[state])
+		r.noBreach(t, state, err, host.TrapWaitResult)
+		if err == nil {
+			t.Errorf("%s: the wait has an answer", state)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := r.WaitTask(ctx, ids["running"])
+	r.noBreach(t, "given up", err, host.TrapWaitResult)
+}
+
+// execsAndInspects asks for what a result must be in, of every kind of task.
+func (r *rig) execsAndInspects(t *testing.T, ids map[string]string) {
+	for state, id := range ids {
+		for _, argv := range [][]string{{"true"}, {"/no/such"}, {}, nil} {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			_, err := r.ExecTask(ctx, id, argv, 2*time.Second)
+			cancel()
+			r.noBreach(t, fmt.Sprint(state, " exec ", argv), err, host.TrapResult)
+		}
+		s, err := r.InspectTask(deadline(t), id)
+		r.noBreach(t, state+" inspect", err, host.TrapResult)
+		if known := state == "running" || state == "frozen"; known != (err == nil) || known && s.ID != id {
+			t.Errorf("inspect of a task that is %s: %+v, %v", state, s, err)
+		}
+	}
+}
+
+// hostileImage: whatever reaches the driver's log from a job, it does as text.
+func (r *rig) hostileImage(t *testing.T) {
+	bad := r.prepare(t, "CC1", "true", func(s *host.TaskSpec) { s.Config["image"] = hostile })
+	if err := bad.Start(deadline(t)); err == nil {
+		t.Error("an image of that name was found")
+	}
+	for _, b := range r.Breaches() {
+		if b.Trap == host.TrapLogLine {
+			t.Errorf("breach: %v", &b)
+		}
+	}
+}
+
+// schemas: a client that loads the plugin asks for the one, a task for the other.
+func (r *rig) schemas(t *testing.T, running *work) {
+	p, err := host.Launch(deadline(t), r.options(r.config()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, b := range append(p.Breaches(), r.Breaches()...) {
+		if b.Trap == host.TrapSchema || b.Trap == host.TrapSchemaNames {
+			t.Errorf("breach: %v", &b)
+		}
+	}
+	scope := host.Scope{Env: running.Env(), Node: r.node}
+	if b, err := p.EncodeTaskConfig(deadline(t), running.spec.Config, scope); err != nil || len(b) == 0 {
+		t.Errorf("a task's config by its schema: %q, %v", b, err)
 	}
 }
 
