@@ -97,6 +97,3 @@ func (f *Filter) render(b []byte, end int) []byte {
 	f.out = append(out, b[at:end]...)
 	return f.out
 }
-
-// Held reports whether bytes are waiting for what follows them.
-func (f *Filter) Held() bool { return len(f.tail) > f.gone }
