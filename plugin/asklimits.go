@@ -198,7 +198,7 @@ func checkTarget(t string) error {
 	}
 	clean := path.Clean(t)
 	for _, p := range slices.Sorted(maps.Keys(reservedTargets)) {
-		if clean == p || strings.HasPrefix(clean, p+"/") || strings.HasPrefix(p, clean+"/") {
+		if overlaps(clean, p) {
 			return fmt.Errorf("target %q: %s is %s and cannot be covered", t, p, reservedTargets[p])
 		}
 	}

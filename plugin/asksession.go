@@ -206,6 +206,7 @@ func volumeName(name string) string {
 	return ""
 }
 
+// overlaps reports whether one of two clean paths is the other or below it.
 func overlaps(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }

@@ -182,7 +182,7 @@ func checkTarget(t string) error {
 		return fmt.Errorf("mount at %q: want an absolute, clean path below /", t)
 	}
 	for _, r := range reservedTargets {
-		if t == r || strings.HasPrefix(t, r+"/") || strings.HasPrefix(r, t+"/") {
+		if below(t, r) || below(r, t) {
 			return fmt.Errorf("mount at %q: %s is the sandbox's own; choose another place: %w", t, r, runner.ErrDenied)
 		}
 	}
