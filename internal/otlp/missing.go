@@ -64,7 +64,9 @@ func (m *missing) add(run uuid.UUID, n uint64) error {
 		i = m.free()
 	}
 	if i > 0 && !known {
-		delete(m.at, m.slots[i].run)
+		if was := m.slots[i].run; was != uuid.Nil { // a new slot is nobody's, and the first stays no run's
+			delete(m.at, was)
+		}
 		m.slots[i].run, m.at[run] = run, i
 	}
 	m.slots[i].n += n

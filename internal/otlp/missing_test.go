@@ -47,3 +47,36 @@ func TestE121MissingByRun(t *testing.T) {
 		t.Errorf("afterwards: %v", got)
 	}
 }
+
+// E121: what belongs to no run has one place, the first, whatever came before it.
+func TestE121MissingOfNoRun(t *testing.T) {
+	m, err := openMissing(filepath.Join(t.TempDir(), missingName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	a := uuid.New()
+	for _, g := range []gap{{a, 2}, {uuid.Nil, 3}} {
+		if err := m.add(g.run, g.n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.add(uuid.Nil, 1); err != nil {
+		t.Fatal(err)
+	}
+	for range maxSlots { // those that find no slot are counted as no run's too
+		if err := m.add(uuid.New(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gaps := m.gaps()
+	if len(gaps) != maxSlots || gaps[0] != (gap{n: 4 + 2}) {
+		t.Errorf("%d gaps, first %v", len(gaps), gaps[0])
+	}
+	if err := m.told(gaps); err != nil {
+		t.Fatal(err)
+	}
+	if left := m.gaps(); len(left) != 0 {
+		t.Errorf("left when all was told: %v", left)
+	}
+}
