@@ -18,8 +18,8 @@ import (
 const (
 	uploadsPerSecond = 20
 	uploadsAtOnce    = 64
-	// uploadBytesPerSecond is more than a terminal prints, and what a request of
-	// full size is let through for after a pause.
+	// uploadBytesPerSecond is more than a terminal prints. One request of full size
+	// may go at once, and is waited off then.
 	uploadBytesPerSecond = 4 << 20
 )
 
