@@ -71,8 +71,9 @@ func parsePluginConfig(src []byte) (map[string]any, error) {
 	return config, nil
 }
 
-// agentOnly are options of an agent that no plugin has.
-var agentOnly = []string{"bind_addr", "client", "datacenter", "server", "advertise", "addresses", "region", "plugin_dir", "log_level", "consul", "vault", "acl", "tls", "telemetry"}
+// agentOnly are options of an agent that no plugin has: tls is also the docker
+// driver's, of which there is more to say.
+var agentOnly = []string{"bind_addr", "client", "datacenter", "server", "advertise", "addresses", "region", "plugin_dir", "log_level", "consul", "vault", "acl", "telemetry"}
 
 // notAnAgent refuses an agent's configuration whose plugin block is missing,
 // rather than take the agent's options for the plugin's.
