@@ -2,6 +2,8 @@ package protocol
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -87,6 +89,11 @@ func (r *rig) setupSecrets(t *testing.T) {
 }
 
 func (r *rig) images(t *testing.T) string {
+	t.Helper()
+	eventually(t, "the installation is there", func() bool { // the plugin makes it when it is asked first
+		_, err := os.Stat(filepath.Join(r.data, "instance"))
+		return err == nil
+	})
 	out, err := r.kept(t, "images")
 	if err != nil {
 		t.Fatal(err)
