@@ -108,6 +108,14 @@ var echoes = map[string]struct {
 		w.Header().Set("Content-Encoding", "br")
 		io.WriteString(w, key)
 	}},
+	"itself as coding": {status: 502, body: "content coding", write: func(w http.ResponseWriter, _ *http.Request, key string) {
+		w.Header().Set("Content-Encoding", key)
+		io.WriteString(w, "done")
+	}},
+	"itself as coding of messages": {status: 502, body: "messages", write: func(w http.ResponseWriter, _ *http.Request, key string) {
+		w.Header().Set("Grpc-Encoding", strings.ToUpper(key))
+		io.WriteString(w, "done")
+	}},
 	"compressed messages": {status: 502, body: "messages", write: func(w http.ResponseWriter, _ *http.Request, key string) {
 		w.Header().Set("Grpc-Encoding", "gzip")
 		w.Write(compressed("gzip", key))

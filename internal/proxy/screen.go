@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/h1"
@@ -57,7 +59,7 @@ func screenAnswer(a egress.Authority, cred *credential, status int, values func(
 	}
 	for _, name := range messageCodings {
 		if c := coding(values(name)); c != "" {
-			return "", unreadable(a, fmt.Sprintf("the origin answered with messages in the coding %q", printable(c)))
+			return "", unreadable(a, "the origin answered with messages in the coding "+codingName(c))
 		}
 	}
 	switch c := coding(values("Content-Encoding")); c {
@@ -66,7 +68,7 @@ func screenAnswer(a egress.Authority, cred *credential, status int, values func(
 	case "x-gzip":
 		return "gzip", nil
 	default:
-		return "", unreadable(a, fmt.Sprintf("the origin answered in the content coding %q although nobody asked", printable(c)))
+		return "", unreadable(a, "the origin answered in the content coding "+codingName(c)+" although nobody asked")
 	}
 }
 
@@ -82,6 +84,20 @@ func coding(lines []string) string {
 		}
 	}
 	return strings.Join(out, ", ")
+}
+
+// namedCodings are those that a refusal repeats.
+var namedCodings = []string{"br", "compress", "dcb", "dcz", "deflate", "gzip", "snappy", "x-compress", "x-gzip", "zstd"}
+
+// codingName is a list of codings for people. A refusal goes to the sandbox and
+// into records, and what an origin names as a coding may be the credential.
+func codingName(list string) string {
+	for c := range strings.SplitSeq(list, ", ") {
+		if !slices.Contains(namedCodings, c) {
+			return "(a name that is not known)"
+		}
+	}
+	return strconv.Quote(printable(list))
 }
 
 func unreadable(a egress.Authority, cause string) *policy.Ruling {
