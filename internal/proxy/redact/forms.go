@@ -1,12 +1,8 @@
 package redact
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
-	"html"
-	"net/url"
 	"strings"
 )
 
@@ -77,36 +73,6 @@ func plainForms(value string) []string {
 		}
 	}
 	return out
-}
-
-// escapedForms are those that leave letters and digits as they are.
-func escapedForms(v string) []string {
-	out := []string{html.EscapeString(v)}
-	for _, escaped := range []string{url.QueryEscape(v), url.PathEscape(v)} {
-		out = append(out, escaped, lowerPercent(escaped))
-	}
-	if j, err := json.Marshal(v); err == nil {
-		out = append(out, string(j[1:len(j)-1]))
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(v) == nil {
-		out = append(out, strings.TrimSuffix(b.String()[1:], "\"\n"))
-	}
-	return out
-}
-
-// lowerPercent writes the hexadecimal digits behind percent signs in lower case.
-func lowerPercent(s string) string {
-	b := []byte(s)
-	for i := 0; i+2 < len(b); i++ {
-		if b[i] == '%' {
-			copy(b[i+1:], bytes.ToLower(b[i+1:i+3]))
-			i += 2
-		}
-	}
-	return string(b)
 }
 
 // encodedForms are those in which no character stays as it is.

@@ -43,6 +43,32 @@ func TestE101Forms(t *testing.T) {
 	}
 }
 
+// TestE101Escapes: libraries differ in what they escape besides what they must.
+func TestE101Escapes(t *testing.T) {
+	const value = `k"/+=<'!~&*(` + "`0123"
+	p := Of("Bearer " + value)
+	for name, echo := range map[string]string{
+		"JSON of PHP":            `k\"\/+=<'!~&*(` + "`0123",
+		"JSON of .NET":           `k\u0022/\u002B=\u003C\u0027!~\u0026*(\u00600123`,
+		"JSON of Gson":           `k\"/+\u003d\u003c\u0027!~\u0026*(` + "`0123",
+		"HTML of Python":         `k&quot;/+=&lt;&#x27;!~&amp;*(` + "`0123",
+		"HTML of PHP":            `k&quot;/+=&lt;&#039;!~&amp;*(` + "`0123",
+		"HTML of lodash":         `k&quot;/+=&lt;&#39;!~&amp;*(` + "`0123",
+		"HTML of .NET":           `k&quot;/&#x2B;=&lt;&#x27;!~&amp;*(&#x60;0123`,
+		"HTML of Handlebars":     `k&quot;/+&#x3D;&lt;&#x27;!~&amp;*(&#x60;0123`,
+		"HTML of Mustache":       `k&quot;&#x2F;+&#x3D;&lt;&#39;!~&amp;*(&#x60;0123`,
+		"quote of Python":        "k%22/%2B%3D%3C%27%21~%26%2A%28%600123",
+		"encodeURIComponent":     "k%22%2F%2B%3D%3C'!~%26*(%600123",
+		"encodeURI":              "k%22/+=%3C'!~&*(%600123",
+		"URLEncoder of Java":     "k%22%2F%2B%3D%3C%27%21%7E%26*%28%600123",
+		"the same in lower case": "k%22%2f%2b%3d%3c%27%21%7e%26*%28%600123",
+	} {
+		if got := p.String("x" + echo + "y"); got != "x********y" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // TestE101InsideBase64: a longer text that holds the value was encoded, so that
 // the value begins at any of the three places a group of characters has.
 func TestE101InsideBase64(t *testing.T) {
