@@ -146,7 +146,7 @@ func TestS86NoShapeOfAnswerHandsACredentialBack(t *testing.T) {
 		if !strings.Contains(key, bareSecret) {
 			t.Errorf("origin saw %v", r.Header)
 		}
-		for _, name := range []string{"Range", "If-Range", "A-Im", "Grpc-Accept-Encoding"} {
+		for _, name := range []string{"Range", "If-Range", "A-Im", "Accept-Charset", "Grpc-Accept-Encoding"} {
 			if r.Header.Get(name) != "" {
 				t.Errorf("origin was asked for %s", name)
 			}
@@ -179,7 +179,7 @@ func everything(t *testing.T, c *http.Client, address string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header = http.Header{"Range": {"bytes=0-20"}, "If-Range": {`"x"`}, "A-Im": {"gzip"}, "Grpc-Accept-Encoding": {"gzip"}}
+	req.Header = http.Header{"Range": {"bytes=0-20"}, "If-Range": {`"x"`}, "A-Im": {"gzip"}, "Accept-Charset": {"utf-16"}, "Grpc-Accept-Encoding": {"gzip"}}
 	resp, err := c.Do(req)
 	if err != nil {
 		t.Fatalf("%s: %v", address, err)

@@ -23,8 +23,8 @@ import (
 // an answer that comes in such a shape all the same is decoded or refused.
 
 // shapesAnswer reports the fields by which a client asks for an answer in which
-// a credential could not be seen: compressed, or cut into pieces that hold a
-// part of it each.
+// a credential could not be seen: compressed, in other characters, or cut into
+// pieces that hold a part of it each.
 func shapesAnswer(name string) bool {
 	switch len(name) {
 	case 4:
@@ -33,6 +33,8 @@ func shapesAnswer(name string) bool {
 		return strings.EqualFold(name, "Range")
 	case 8:
 		return strings.EqualFold(name, "If-Range")
+	case 14:
+		return strings.EqualFold(name, "Accept-Charset")
 	case 15:
 		return strings.EqualFold(name, "Accept-Encoding")
 	case 20:

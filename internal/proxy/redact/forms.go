@@ -24,8 +24,9 @@ const encodedLead = 3
 
 // formsOf are the forms in which a header value may come back: as it is, its
 // part behind the scheme, what a Basic value encodes; and each of them
-// percent-encoded, as it stands in JSON and HTML, in hexadecimal, and in
-// base64, alone or somewhere in a longer text that was encoded.
+// percent-encoded, as it stands in JSON and HTML, in UTF-16 and UTF-32, in
+// hexadecimal, and in base64, alone or somewhere in a longer text that was
+// encoded.
 func formsOf(value string) []form {
 	var out []form
 	add := func(text string, held int) {
@@ -40,6 +41,9 @@ func formsOf(value string) []form {
 		add(v, 0)
 		for _, escaped := range escapedForms(v) {
 			add(escaped, 0)
+		}
+		for _, zeros := range []int{1, 3} {
+			add(wide(v, zeros), 0)
 		}
 		for _, encoded := range encodedForms(v) {
 			add(encoded, encodedLead)
@@ -73,6 +77,12 @@ func plainForms(value string) []string {
 		}
 	}
 	return out
+}
+
+// wide is v in characters of more than one byte, in either order of bytes: what
+// stands before its first or behind its last zeros is left to the text around.
+func wide(v string, zeros int) string {
+	return strings.Join(strings.Split(v, ""), strings.Repeat("\x00", zeros))
 }
 
 // encodedForms are those in which no character stays as it is.

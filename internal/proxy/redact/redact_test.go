@@ -2,6 +2,7 @@ package redact
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"html"
 	"net/url"
@@ -65,6 +66,29 @@ func TestE101Escapes(t *testing.T) {
 	} {
 		if got := p.String("x" + echo + "y"); got != "x********y" {
 			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestE101WideCharacters: what a client may get from a server that heeds the
+// charset it asks for, in either order of bytes.
+func TestE101WideCharacters(t *testing.T) {
+	p := Of("Bearer " + secret)
+	for width, encode := range map[int]func(b []byte, r rune) []byte{
+		2: func(b []byte, r rune) []byte { return binary.BigEndian.AppendUint16(b, uint16(r)) },
+		3: func(b []byte, r rune) []byte { return binary.LittleEndian.AppendUint16(b, uint16(r)) },
+		4: func(b []byte, r rune) []byte { return binary.BigEndian.AppendUint32(b, uint32(r)) },
+		5: func(b []byte, r rune) []byte { return binary.LittleEndian.AppendUint32(b, uint32(r)) },
+	} {
+		var wide []byte
+		for _, r := range secret {
+			wide = encode(wide, r)
+		}
+		for size := 1; size < 9; size++ {
+			got := inPieces(NewFilter(p, false), string(wide)+".", size)
+			if strings.Trim(got, "\x00") != mask+"." && strings.Trim(strings.TrimSuffix(got, "."), "\x00") != mask {
+				t.Errorf("%d in pieces of %d: %q", width, size, got)
+			}
 		}
 	}
 }
