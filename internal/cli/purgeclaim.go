@@ -45,7 +45,7 @@ func (e Env) claimToPurge(ctx context.Context, config map[string]any) (give func
 		return nil, err
 	}
 	if err := e.awaitOrphan(ctx, last); err != nil {
-		claim.Give()
+		claim.Undo() // it is waited for again by whoever purges next
 		return nil, err
 	}
 	return claim.Give, nil

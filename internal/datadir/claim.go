@@ -26,6 +26,7 @@ type Claim struct {
 
 	mu   sync.Mutex
 	file *os.File // nil while this process does not have it
+	last int      // who took it before; 0 when that is not known
 }
 
 // Claim is this process's claim on the data dir, not yet taken.
@@ -58,11 +59,16 @@ func (c *Claim) Take(ctx context.Context, wait time.Duration) error {
 		f.Close()
 		return err
 	}
-	// For the message alone: that it is written, or not, changes nothing.
-	_ = f.Truncate(0)
-	_, _ = f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
-	c.file = f
+	c.file, c.last = f, owner(f)
+	c.write(os.Getpid())
 	return nil
+}
+
+// write names a process in the file. It is for messages and for LastClaimant:
+// that it is written, or not, does not change who has the claim.
+func (c *Claim) write(pid int) {
+	_ = c.file.Truncate(0)
+	_, _ = c.file.WriteAt(fmt.Appendln(nil, pid), 0)
 }
 
 // Taken is the error of a claim that another process has.
@@ -118,6 +124,17 @@ func owner(f *os.File) int {
 		return 0
 	}
 	return pid
+}
+
+// Undo gives the claim up as if it had not been taken: LastClaimant is who it
+// was before.
+func (c *Claim) Undo() {
+	c.mu.Lock()
+	if c.file != nil {
+		c.write(c.last)
+	}
+	c.mu.Unlock()
+	c.Give()
 }
 
 // Give gives the claim up; one that is not taken is fine.
