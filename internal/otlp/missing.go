@@ -52,7 +52,9 @@ func openMissing(path string) (*missing, error) {
 			continue
 		}
 		m.slots = append(m.slots, g)
-		m.at[g.run] = i
+		if g.run != uuid.Nil { // else it was never written
+			m.at[g.run] = i
+		}
 	}
 	return m, nil
 }

@@ -1,6 +1,8 @@
 package otlp
 
 import (
+	"encoding/binary"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -78,5 +80,33 @@ func TestE121MissingOfNoRun(t *testing.T) {
 	}
 	if left := m.gaps(); len(left) != 0 {
 		t.Errorf("left when all was told: %v", left)
+	}
+}
+
+// E121: a slot that was never written, as on a disk that was full, is nobody's:
+// what is missing of no run is told once and counts no more.
+func TestE121SlotThatWasNotWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), missingName)
+	last := gap{uuid.New(), 2}
+	file := binary.BigEndian.AppendUint64(make([]byte, 16), 7) // of no run
+	file = append(file, make([]byte, slotSize)...)
+	file = binary.BigEndian.AppendUint64(append(file, last.run[:]...), last.n)
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := openMissing(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	gaps := m.gaps()
+	if len(gaps) != 2 || gaps[0] != (gap{n: 7}) || gaps[1] != last {
+		t.Fatalf("%v", gaps)
+	}
+	if err := m.told(gaps); err != nil {
+		t.Fatal(err)
+	}
+	if left := m.gaps(); len(left) > 0 {
+		t.Errorf("once told: %v", left)
 	}
 }
