@@ -117,3 +117,32 @@ func TestK30LinksOfAContainer(t *testing.T) {
 		}
 	}
 }
+
+// K30: what a higher layer has replaced is not there. A link of it would have a
+// mount seem to lie where the image's own files are, whose links then count for
+// nothing.
+func TestK30LinksThatAreReplaced(t *testing.T) {
+	top := map[string]string{"safe/p": "/.wardyn"}
+	replaced := folderWith(t, map[string]string{"safe/p": "/.wardyn", "a": ""})
+	if err := unix.Setxattr(filepath.Join(replaced, "a"), "trusted.overlay.opaque", []byte("y"), 0); err != nil {
+		t.Fatal(err)
+	}
+	removed := folderWith(t, top)
+	if err := unix.Mknod(filepath.Join(removed, "a"), unix.S_IFCHR, 0); err != nil {
+		t.Fatal(err)
+	}
+	lower := folderWith(t, map[string]string{"a/l": "/safe"})
+	astray := runner.SandboxSpec{Task: &runner.TaskProcess{Mounts: []runner.TaskMount{
+		{Source: folderWith(t, nil), Target: "/a/l"}, {Target: "/safe/p/wardyn-rec"},
+	}}}
+	for name, layers := range map[string][]string{
+		"as a whole":             {replaced, lower},
+		"removed":                {removed, lower},
+		"by a folder, of a link": {folderWith(t, map[string]string{"safe/p": "/.wardyn", "a": ""}), folderWith(t, map[string]string{"a": "b", "b/l": "/safe"})},
+		"below what is folder":   {folderWith(t, top), replaced, lower},
+	} {
+		if err := checkLinks(astray, imageFacts{Layers: layers}); err == nil || !strings.Contains(err.Error(), `links lead it to "/.wardyn/wardyn-rec"`) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -120,13 +120,59 @@ func (s sight) link(p string) (to string, isLink bool, err error) {
 			return to, isLink, err
 		}
 	}
-	for _, dir := range s.layers {
-		if to, isLink, there, err := linkIn(dir, strings.TrimPrefix(p, "/")); there || err != nil {
-			return to, isLink, err
+	return linkInLayers(s.layers, strings.TrimPrefix(p, "/"))
+}
+
+// linkInLayers looks for a name in layers, topmost first, and not in what a
+// higher one has replaced.
+func linkInLayers(layers []string, rel string) (to string, isLink bool, err error) {
+	for _, dir := range layers {
+		open, last, err := wayTo(dir, path.Dir(rel))
+		if err != nil {
+			return "", false, err
+		}
+		if open {
+			if to, isLink, there, err := linkIn(dir, rel); there || err != nil {
+				return to, isLink, err
+			}
+		}
+		if last {
+			break
 		}
 	}
 	return "", false, nil
 }
+
+// wayTo goes down a layer to a folder: open when it is there, and last when no
+// lower layer shows at that place, since something on the way is no folder, or
+// one that replaces what is below.
+func wayTo(dir, rel string) (open, last bool, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false, false, nil
+	}
+	defer root.Close()
+	at := "."
+	for name := range strings.SplitSeq(rel, "/") {
+		at = path.Join(at, name)
+		fi, err := root.Lstat(at)
+		if err != nil {
+			return false, last, nil
+		}
+		if !fi.IsDir() {
+			return false, true, nil
+		}
+		how, err := attribute(root, at, opaque)
+		if err != nil {
+			return false, false, err
+		}
+		last = last || how == "y"
+	}
+	return true, last, nil
+}
+
+// opaque is how a layer says that a folder of it replaces the one below.
+const opaque = "trusted.overlay.opaque"
 
 // redirect is how a layer says that a folder of it continues another one below.
 const redirect = "trusted.overlay.redirect"
@@ -154,16 +200,26 @@ func linkIn(dir, rel string) (to string, isLink, there bool, err error) {
 
 // redirected refuses a folder whose contents are those of another name.
 func redirected(root *os.Root, rel string) error {
-	f, err := root.OpenFile(rel, unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
-	if err != nil {
+	if to, err := attribute(root, rel, redirect); err != nil || to == "" {
 		return err
 	}
-	defer f.Close()
-	switch _, err := unix.Fgetxattr(int(f.Fd()), redirect, nil); {
-	case errors.Is(err, unix.ENODATA), errors.Is(err, unix.ENOTSUP):
-		return nil
-	case err != nil:
-		return fmt.Errorf("%s: %w", redirect, err)
-	}
 	return fmt.Errorf("that folder was renamed in a layer, so what is in it cannot be told; copy it instead: %w", runner.ErrDenied)
+}
+
+// attribute is the text of a folder's extended attribute; "" without one.
+func attribute(root *os.Root, rel, name string) (string, error) {
+	f, err := root.OpenFile(rel, unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b := make([]byte, unix.PathMax)
+	n, err := unix.Fgetxattr(int(f.Fd()), name, b)
+	switch {
+	case errors.Is(err, unix.ENODATA), errors.Is(err, unix.ENOTSUP):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return string(b[:n]), nil
 }
