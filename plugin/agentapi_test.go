@@ -61,7 +61,12 @@ func TestBug51DroppedMemoryMax(t *testing.T) {
 
 // TestAgentAPIErrors: what an agent says wrong is an error without the token.
 func TestAgentAPIErrors(t *testing.T) {
-	other := httptest.NewServer(http.NotFoundHandler())
+	const token = "planted-secret-token"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 	defer other.Close()
 	for name, answer := range map[string]http.HandlerFunc{
 		"403 Forbidden":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
@@ -71,8 +76,8 @@ func TestAgentAPIErrors(t *testing.T) {
 		},
 	} {
 		agent := httptest.NewServer(answer)
-		_, err := (&AgentAPI{URL: agent.URL}).allocation(t.Context(), "a", "default")
-		if err == nil || !strings.Contains(err.Error(), name) {
+		_, err := (&AgentAPI{URL: agent.URL, TokenFile: file}).allocation(t.Context(), "a", "default")
+		if err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), token) {
 			t.Errorf("want %q, got %v", name, err)
 		}
 		agent.Close()
