@@ -140,19 +140,17 @@ func (c *cluster) exec(t *testing.T) {
 			"author: confinement", "resources.memory", "/alloc", "NOMAD_ALLOC_ID")
 	})
 	t.Run("refusals explain themselves", func(t *testing.T) {
-		for want, argv := range map[string][]string{
-			"no-such-program":  {"-i=false", "-t=false", a.ID, "no-such-program"},
-			"wardyn resume":    {"-i=false", "-t=false", a.ID, "true"},
-			"resume it first ": {"-i", "-t=false", a.ID, "true"},
-		} {
-			if strings.HasPrefix(want, "resume") {
-				c.CLI(t, "alloc", "exec", "-i=false", "-t=false", a.ID, "wardyn", "suspend")
-			}
-			out, err := c.Command(t, append([]string{"alloc", "exec"}, argv...)...).CombinedOutput()
-			if err == nil || !strings.Contains(string(out), strings.TrimSpace(want)) {
-				t.Errorf("%q: %v: %s", argv, err, out)
+		refused := func(want, input, command string) {
+			t.Helper()
+			out, err := c.Command(t, "alloc", "exec", "-i="+input, "-t=false", a.ID, command).CombinedOutput()
+			if err == nil || !strings.Contains(string(out), want) {
+				t.Errorf("%s: %v: %s", command, err, out)
 			}
 		}
+		refused("no-such-program", "false", "no-such-program")
+		c.CLI(t, "alloc", "exec", "-i=false", "-t=false", a.ID, "wardyn", "suspend")
+		refused("resume it first", "false", "true")
+		refused("resume it first", "true", "true")
 	})
 	c.CLI(t, "job", "stop", "-purge", "workspace")
 }
