@@ -179,7 +179,8 @@ func (r *rig) cloneCut(t *testing.T, class string, b *brokenOff, served *switche
 	if err := w.Start(deadline(t)); err != nil {
 		t.Fatal(err)
 	}
-	if exit, err := w.Wait(deadline(t)); err != nil || exit.ExitCode != 0 || !strings.Contains(w.out.String(), "the command ran\n4194304\n") {
+	// What the clone prints is on the other stream, which comes in its own time.
+	if exit, err := w.Wait(deadline(t)); err != nil || exit.ExitCode != 0 || !strings.Contains(w.out.String(), "the command ran\n") || !strings.Contains(w.out.String(), "4194304\n") {
 		t.Errorf("the next start: %+v, %v: %s", exit, err, w.out.String())
 	}
 	if left, err := filepath.Glob(filepath.Join(folder, "*.cloning")); err != nil || len(left) > 0 {
