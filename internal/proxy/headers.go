@@ -144,18 +144,16 @@ func methodOverride(name string) bool {
 
 // credentialField reports the family of fields in which clients send
 // credentials; where one is injected all of them go.
-func credentialField(name string) bool {
-	switch len(name) {
-	case 6:
-		return strings.EqualFold(name, "Cookie")
-	case 7:
-		return strings.EqualFold(name, "Api-Key")
-	case 9:
-		return strings.EqualFold(name, "X-Api-Key")
-	case 12:
-		return strings.EqualFold(name, "X-Auth-Token")
-	case 13:
-		return strings.EqualFold(name, "Authorization")
+func credentialField(name string) bool { return isField(name, credentialFields) }
+
+var credentialFields = []string{"Cookie", "Api-Key", "X-Api-Key", "X-Auth-Token", "Authorization"}
+
+// isField reports whether a field's name is one of these, in any case.
+func isField(name string, fields []string) bool {
+	for _, f := range fields {
+		if len(f) == len(name) && strings.EqualFold(f, name) {
+			return true
+		}
 	}
 	return false
 }

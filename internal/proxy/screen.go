@@ -25,24 +25,10 @@ import (
 // shapesAnswer reports the fields by which a client asks for an answer in which
 // a credential could not be seen: compressed, in other characters, or cut into
 // pieces that hold a part of it each.
-func shapesAnswer(name string) bool {
-	switch len(name) {
-	case 4:
-		return strings.EqualFold(name, "A-IM")
-	case 5:
-		return strings.EqualFold(name, "Range")
-	case 8:
-		return strings.EqualFold(name, "If-Range")
-	case 14:
-		return strings.EqualFold(name, "Accept-Charset")
-	case 15:
-		return strings.EqualFold(name, "Accept-Encoding")
-	case 20:
-		return strings.EqualFold(name, "Grpc-Accept-Encoding")
-	case 23:
-		return strings.EqualFold(name, "Connect-Accept-Encoding")
-	}
-	return false
+func shapesAnswer(name string) bool { return isField(name, answerShapes) }
+
+var answerShapes = []string{
+	"A-IM", "Range", "If-Range", "Accept-Charset", "Accept-Encoding", "Grpc-Accept-Encoding", "Connect-Accept-Encoding",
 }
 
 // messageCodings are the fields that say that the messages in a body are
