@@ -56,8 +56,7 @@ func (x *exchange) answerBody(resp h1.Response, coding string) messageBody {
 		return b
 	}
 	forms := x.out.inject.forms
-	out := &blottedBody{Body: b, forms: forms}
-	out.rd = b
+	out := &blottedBody{Body: b, blotting: blotting{rd: b}, forms: forms}
 	if coding != "" {
 		out.rd = newDecoder(b, coding)
 	}
@@ -81,30 +80,8 @@ func answerReader(resp *http.Response, cred *credential, coding string) io.Reade
 	return out
 }
 
-// blotting reads a body without the credential that its request carried.
-type blotting struct {
-	rd     io.Reader
-	filter *redact.Filter
-	out    []byte
-	end    error
-}
-
-// Read returns filtered bytes.
-func (b *blotting) Read(p []byte) (int, error) {
-	for len(b.out) == 0 {
-		if b.end != nil {
-			return 0, b.end
-		}
-		n, err := b.rd.Read(p)
-		b.end = err
-		b.out = b.filter.Feed(p[:n], errors.Is(err, io.EOF))
-	}
-	n := copy(p, b.out)
-	b.out = b.out[n:]
-	return n, nil
-}
-
-// blottedBody is such a body over HTTP/1. It is never spliced.
+// blottedBody is a body without the credential that its request carried, over
+// HTTP/1. It is never spliced.
 type blottedBody struct {
 	*h1.Body
 	blotting

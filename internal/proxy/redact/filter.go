@@ -12,6 +12,7 @@ type Filter struct {
 	tail   []byte // the latest bytes, as far as a secret may have begun in them
 	gone   int    // how many of those have gone on already
 	hidden int    // how many of those were part of a secret, and masked
+	paused bool   // what is kept of tail stays, however long nothing follows
 	spans  []span
 	joined []byte // tail and piece
 	out    []byte
@@ -26,23 +27,41 @@ func NewFilter(p *Patterns, sameLength bool) *Filter {
 // Feed takes the next piece and returns what can go on. With last set
 // everything does. The result is good until the next call.
 func (f *Filter) Feed(piece []byte, last bool) []byte {
+	f.paused = false
 	b := piece
 	if len(f.tail) > 0 {
 		f.joined = append(append(f.joined[:0], f.tail...), piece...)
 		b = f.joined
 	}
+	waiting := 0
+	if !last {
+		waiting = f.p.waiting(b)
+	}
+	return f.pass(b, waiting, waiting)
+}
+
+// Waits reports whether bytes wait that a pause lets go.
+func (f *Filter) Waits() bool { return !f.paused && len(f.tail) > f.gone }
+
+// Pause returns what goes on because nothing has followed it for some time: all
+// but what is more than half of a secret. The result is good until the next
+// call.
+func (f *Filter) Pause() []byte {
+	f.paused = true
+	f.joined = append(f.joined[:0], f.tail...)
+	return f.pass(f.joined, len(f.tail), f.p.begun(f.joined))
+}
+
+// pass returns b but for its last kept bytes, and remembers its last tail bytes.
+func (f *Filter) pass(b []byte, tail, kept int) []byte {
 	f.spans = f.spans[:0]
 	if f.hidden > 0 {
 		f.spans = append(f.spans, span{0, f.hidden})
 	}
 	f.spans = f.p.find(b, f.spans)
-	begun, kept := 0, 0
-	if !last {
-		begun, kept = f.p.open(b)
-	}
 	end := max(f.reach(len(b)-kept), f.gone)
 	out := f.render(b, end)
-	start := len(b) - begun
+	start := len(b) - tail
 	f.gone, f.hidden = max(end-start, 0), f.hiddenIn(start, end)
 	f.tail = append(f.tail[:0], b[start:]...)
 	return out

@@ -3,6 +3,7 @@ package redact
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"regexp"
 	"strings"
 )
 
@@ -12,42 +13,38 @@ const shortest = 8
 // form is one way in which a secret may be written.
 type form struct {
 	text []byte
-	// held is how many of its first bytes are let go before what follows is
-	// known. Readable forms keep everything back. The first characters of an
-	// encoded one could be anything, and a stream must not wait for them.
-	held int
+	// held is how many of its first bytes go on when the stream pauses behind
+	// them. Whoever has an origin send a guess back sees whether it waits, and
+	// if a beginning of any length did he would have the secret one character
+	// after the other. Half of what nobody knows cannot be guessed.
+	held    int
+	encoded bool // no character of it stays as it is
 }
-
-// encodedLead is how many characters of an encoded form may go on before it is
-// known to be one: 18 bits of a secret at most.
-const encodedLead = 3
 
 // formsOf are the forms in which a header value may come back: as it is, its
 // part behind the scheme, what a Basic value encodes; and each of them
 // percent-encoded, as it stands in JSON and HTML, in UTF-16 and UTF-32, in
 // hexadecimal, and in base64, alone or somewhere in a longer text that was
-// encoded.
+// encoded. None of them has a line break inside.
 func formsOf(value string) []form {
 	var out []form
-	add := func(text string, held int) {
-		if len(text) >= shortest && !hasForm(out, text) {
-			out = append(out, form{text: []byte(text), held: held})
-		}
-	}
 	for _, v := range plainForms(value) {
-		if len(v) < shortest {
+		if len(v.text) < shortest {
 			continue
 		}
-		add(v, 0)
-		for _, escaped := range escapedForms(v) {
-			add(escaped, 0)
+		known := max(v.known, publicPart(v.text))
+		add := func(encoded bool, texts ...string) {
+			for _, text := range texts {
+				if len(text) >= shortest && !hasForm(out, text) {
+					held := len(text) * (known + len(v.text)) / (2 * len(v.text))
+					out = append(out, form{text: []byte(text), held: held, encoded: encoded})
+				}
+			}
 		}
-		for _, zeros := range []int{1, 3} {
-			add(wide(v, zeros), 0)
-		}
-		for _, encoded := range encodedForms(v) {
-			add(encoded, encodedLead)
-		}
+		add(false, v.text)
+		add(false, escapedForms(v.text)...)
+		add(false, wide(v.text, 1), wide(v.text, 3))
+		add(true, encodedForms(v.text)...)
 	}
 	return out
 }
@@ -61,23 +58,43 @@ func hasForm(all []form, text string) bool {
 	return false
 }
 
-func plainForms(value string) []string {
-	out := []string{value}
+// plain is what a value comes to, and how many of its first bytes anybody may
+// know.
+type plain struct {
+	text  string
+	known int
+}
+
+func plainForms(value string) []plain {
 	scheme, rest, ok := strings.Cut(value, " ")
 	if !ok {
-		return out
+		return []plain{{value, 0}}
 	}
-	out = append(out, rest)
-	if strings.EqualFold(scheme, "Basic") {
-		if plain, err := base64.StdEncoding.DecodeString(rest); err == nil {
-			out = append(out, string(plain))
-			if _, pass, ok := strings.Cut(string(plain), ":"); ok {
-				out = append(out, pass)
-			}
-		}
+	before := len(scheme) + 1
+	decoded, err := base64.StdEncoding.DecodeString(rest)
+	if err != nil || !strings.EqualFold(scheme, "Basic") {
+		return []plain{{value, before + publicPart(rest)}, {rest, 0}}
 	}
-	return out
+	user, pass, ok := strings.Cut(string(decoded), ":")
+	if !ok {
+		return []plain{{value, before}, {rest, 0}, {string(decoded), 0}}
+	}
+	coded := min(base64.StdEncoding.EncodedLen(len(user)+1), len(rest))
+	return []plain{{value, before + coded}, {rest, coded}, {string(decoded), len(user) + 1}, {pass, 0}}
 }
+
+// publicPart is how much of a token anybody may know: all before the last point
+// of a signed one (RFC 7519), and else the words that many begin with to name
+// their kind.
+func publicPart(token string) int {
+	if at := strings.LastIndexByte(token, '.') + 1; at > 0 && len(token)-at >= shortest {
+		return at
+	}
+	return len(kind.FindString(token))
+}
+
+// kind matches beginnings such as "github_pat_" and "sk-ant-api03-".
+var kind = regexp.MustCompile("^([a-z]{1,8}[0-9]{0,2}[_-])+")
 
 // wide is v in characters of more than one byte, in either order of bytes: what
 // stands before its first or behind its last zeros is left to the text around.

@@ -1,9 +1,11 @@
 // Package redact blots secrets out of a stream. An origin that echoes what it
 // was sent must not hand a sandbox the credential that was added outside it.
 //
-// No byte is held back longer than it could be the beginning of a secret. What
-// is found is every form of forms.go; what is not is a secret that the origin
-// has changed in any other way, such as its case, or encrypted.
+// The end of a stream waits for what follows it whatever it is, so that nobody
+// sees by what waits how a secret begins, and goes on at a line break or when
+// the stream pauses. Behind a pause only more than half of a secret waits on.
+// What is found is every form of forms.go; what is not is a secret that the
+// origin has changed in any other way, such as its case, or encrypted.
 package redact
 
 import (
@@ -22,12 +24,17 @@ type Patterns struct {
 	names []string // readable forms in lower case, for names of header fields
 	min   int      // length of the shortest form
 	max   int
+	// window is how many bytes wait for what follows them, none where there is
+	// nothing to look for. It is rounded up so as not to tell a length.
+	window int
 	// skip is how far the search may step on, by the last two bytes of a window
 	// of min bytes; where it may not, ends has the forms to compare.
 	skip [1 << 12]uint8
 	ends map[uint16][]int
 	lead [256]bool // first bytes of forms
 }
+
+const windowStep = 1 << 10
 
 // Of returns the forms in which a header value may come back. A value under
 // eight bytes has none: it would blot out ordinary text.
@@ -39,11 +46,12 @@ func Of(value string) *Patterns {
 		}
 		p.max = max(p.max, len(f.text))
 		p.lead[f.text[0]] = true
-		if f.held == 0 {
+		if !f.encoded {
 			p.names = append(p.names, strings.ToLower(string(f.text)))
 		}
 	}
 	p.min = min(p.min, 255)
+	p.window = (p.max + windowStep - 1) / windowStep * windowStep
 	for i := range p.skip {
 		p.skip[i] = uint8(max(p.min-1, 0))
 	}
@@ -105,23 +113,26 @@ func join(spans []span, s span) []span {
 	return append(spans, s)
 }
 
-// open returns how many bytes at the end of b could be the beginning of a
-// secret, and how many of those must not go on yet.
-func (p *Patterns) open(b []byte) (begun, kept int) {
+// waiting returns how many bytes at the end of b wait for what follows them:
+// those behind the last line break, which no form has inside.
+func (p *Patterns) waiting(b []byte) int {
+	return min(len(b)-1-bytes.LastIndexByte(b, '\n'), p.window)
+}
+
+// begun returns how many bytes at the end of b are so much of a secret that
+// they must not go on even when nothing follows.
+func (p *Patterns) begun(b []byte) int {
 	for at := max(0, len(b)-p.max+1); at < len(b); at++ {
 		if !p.lead[b[at]] {
 			continue
 		}
 		for _, f := range p.forms {
-			if rest := len(b) - at; rest < len(f.text) && bytes.Equal(b[at:], f.text[:rest]) {
-				begun = max(begun, rest)
-				if rest > f.held {
-					return begun, rest // the first is the longest
-				}
+			if rest := len(b) - at; f.held < rest && rest < len(f.text) && bytes.Equal(b[at:], f.text[:rest]) {
+				return rest // the first is the longest
 			}
 		}
 	}
-	return begun, kept
+	return 0
 }
 
 // String returns s with a mask in the place of every secret.
