@@ -24,8 +24,9 @@ const (
 // may take is promised to it when it begins, so that those begun at one moment
 // do not outgrow their room together.
 type recorders struct {
-	mu   sync.Mutex // also held while one is opened: each sees what the others may take
-	list []promised
+	mu     sync.Mutex // also held while one is opened: each sees what the others may take
+	list   []promised
+	hidden []string // secrets that were read anew, for those that begin later
 }
 
 // promised is a recorder and what it may take, in bytes.
@@ -50,6 +51,7 @@ func (r *recorders) open(o cast.Options) (*cast.Recorder, error) {
 		return nil, fmt.Errorf("the recordings of this run's commands take %d MiB already, or may yet", most>>20)
 	}
 	o.Name += time.Now().UTC().Format("20060102T150405Z-") + uuid.NewString()[:8]
+	o.Secrets = slices.Concat(o.Secrets, r.hidden)
 	rec, err := cast.Open(o)
 	if err != nil {
 		return nil, err
@@ -90,10 +92,14 @@ func (r *recorders) ended(x *cast.Recorder) {
 	r.list = slices.DeleteFunc(r.list, func(p promised) bool { return p.Recorder == x })
 }
 
-// hide hides a secret in all of them from now on.
+// hide hides a secret from now on, also in those that begin later: who begins
+// one may have asked for the secrets before this one was known.
 func (r *recorders) hide(secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !slices.Contains(r.hidden, secret) {
+		r.hidden = append(r.hidden, secret)
+	}
 	for _, x := range r.list {
 		x.Hide(secret)
 	}

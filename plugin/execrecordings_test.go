@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"bytes"
+	"errors"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -51,6 +53,31 @@ func TestK36ExecRecordingsAtOnceKeepTheirBound(t *testing.T) {
 		}
 		if taken, err := r.taken(o.Dir, o.Name); err != nil || taken > most {
 			t.Errorf("afterwards they take %d bytes of %d, %v", taken, most, err)
+		}
+	}
+}
+
+// A secret that is read anew while a recording begins is hidden in it, although
+// whoever begins it had asked for the secrets before.
+func TestI3K36ExecRecordingHidesWhatWasReadMeanwhile(t *testing.T) {
+	const secret = "renewed-secret-0123456789"
+	var r recorders
+	o := cast.Options{Dir: filepath.Join(t.TempDir(), "wardyn"), Name: "run" + execMark, Of: cast.OfExec, Secrets: []string{"an-older-secret"}}
+	r.hide(secret)
+	x, err := r.open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(x.Output(0, []byte("it is "+secret+"\n")), x.Close("exit 0")); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(o.Dir, o.Name+"*"))
+	if len(files) == 0 {
+		t.Fatal("nothing was recorded")
+	}
+	for _, file := range files {
+		if b, err := os.ReadFile(file); err != nil || !bytes.Contains(b, []byte("it is ")) || bytes.Contains(b, []byte(secret)) {
+			t.Errorf("%s, %v", b, err)
 		}
 	}
 }

@@ -38,15 +38,19 @@ func awaitHealthy(ctx context.Context, prints <-chan host.Fingerprint, out *prin
 	defer total.Stop()
 	sick := time.NewTimer(totalPatience) // from the first word on: sickPatience
 	defer sick.Stop()
-	last := host.Fingerprint{Description: "it has not said anything"}
+	last, told := host.Fingerprint{Description: "it has not said anything"}, false
 	for {
 		select {
 		case f := <-prints:
 			if f.Health == host.Healthy {
+				if told {
+					out.event("", "The driver is healthy")
+				}
 				return nil
 			}
 			if f.Health != last.Health || f.Description != last.Description {
 				out.event("", "The driver is %s: %s", f.Health, f.Description)
+				told = true
 				sick.Reset(sickPatience)
 			}
 			last = f

@@ -32,7 +32,7 @@ type Client struct {
 	Spool string
 	Log   *slog.Logger
 
-	starting  sync.Mutex      // one start at a time, of either
+	starting  turn            // one start at a time, of either
 	order     sync.Mutex      // one request to the holder at a time: no hold overtakes a release
 	mu        sync.Mutex      // guards what follows
 	held      map[string]Task // by id

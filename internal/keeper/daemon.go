@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -20,7 +19,7 @@ type daemon struct {
 	command []string
 	// starting is held by who starts one: another that finds none at that moment
 	// would start a second, which waits for as long as the first lives.
-	starting *sync.Mutex
+	starting *turn
 }
 
 // ask sends one request. With start the process is started when there is none. It
@@ -77,8 +76,10 @@ func (d daemon) start(ctx context.Context) error {
 	if len(d.command) == 0 {
 		return fmt.Errorf("%s: none is running and no command starts one", d.name)
 	}
-	d.starting.Lock()
-	defer d.starting.Unlock()
+	if err := d.starting.take(ctx); err != nil {
+		return fmt.Errorf("%s: wait for another start of one: %w", d.name, err)
+	}
+	defer d.starting.give()
 	if _, err := d.askOnce(ctx, request{Op: "list"}); !errors.Is(err, ErrGone) {
 		return err // somebody else has started it
 	}

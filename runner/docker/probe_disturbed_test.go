@@ -80,6 +80,22 @@ func TestInvariant8KilledProbe(t *testing.T) {
 	if v := w.probe(t.Context(), s, host); v.err == nil || !strings.Contains(v.err.Error(), "printed no report") {
 		t.Errorf("killed once: %+v", v)
 	}
+	// Killed last, and before that disturbed: that not every one was is no word
+	// about the runtime.
+	delete(w.engine.logs, "probe")
+	w.engine.exits["probe"], starts, w.engine.started = codeKilled, 0, nil
+	w.engine.before = func(_ int, call string) error {
+		if call == "ContainerStart probe" {
+			if starts++; starts < maxDisturbed {
+				return notFound("container")
+			}
+		}
+		return nil
+	}
+	if v := w.probe(t.Context(), s, host); !errors.Is(v.err, errDisturbed) || starts != maxDisturbed {
+		t.Errorf("killed once of %d: %+v", starts, v)
+	}
+	w.engine.before = nil
 	w.engine.exits["probe"] = codeKilled
 	w.engine.started = func(name string) {
 		if kind(name) == "probe" {
