@@ -104,13 +104,7 @@ func readAsk(c TaskConfig, h HostConfig, f *faults) ask {
 var hostname = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 
 func (a *ask) readProcess(c TaskConfig, f *faults) {
-	var err error
-	if a.Entrypoint, err = stringList(c.Entrypoint); err != nil {
-		f.add("entrypoint", c.Entrypoint, err.Error(), "")
-	}
-	if s, single := c.Entrypoint.(string); single && strings.ContainsAny(s, " \t\n") {
-		f.add("entrypoint", s, "nothing splits it into words", `write a list, for instance ["/bin/sh", "-c"]`)
-	}
+	a.readEntrypoint(c.Entrypoint, f)
 	if c.Command != "" {
 		a.Argv = append(a.Argv, c.Command)
 	}
@@ -131,6 +125,24 @@ func (a *ask) readProcess(c TaskConfig, f *faults) {
 	}
 	if c.Hostname != "" && !hostname.MatchString(c.Hostname) {
 		f.add("hostname", c.Hostname, "want one label of letters, digits and hyphens, at most 63", "")
+	}
+}
+
+// readEntrypoint reads a list or one string. "" asks for nothing, and [""] is
+// the engine's own way of writing [].
+func (a *ask) readEntrypoint(v any, f *faults) {
+	if !asks(v) && v != nil {
+		if _, list := v.([]any); list {
+			a.Entrypoint = []string{}
+		}
+		return
+	}
+	var err error
+	if a.Entrypoint, err = stringList(v); err != nil {
+		f.add("entrypoint", v, err.Error(), "")
+	}
+	if s, single := v.(string); single && strings.ContainsAny(s, " \t\n") {
+		f.add("entrypoint", s, "nothing splits it into words", `write a list, for instance ["/bin/sh", "-c"]`)
 	}
 }
 

@@ -18,13 +18,6 @@ var grantable = []string{
 	"SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT", "SYS_NICE", "SYS_PTRACE",
 }
 
-// sysctls are the keys a task may set: its own network's, for IPv4.
-var sysctls = []string{
-	"net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
-	"net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes",
-	"net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_retries2", "net.ipv4.tcp_syn_retries",
-}
-
 var ulimits = []string{
 	"core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc",
 	"rss", "rtprio", "rttime", "sigpending", "stack",
@@ -39,7 +32,7 @@ func (a *ask) readLimits(c TaskConfig, h HostConfig, f *faults) {
 	default:
 		a.PidsLimit = n
 	}
-	if c.ShmSize != "" {
+	if c.ShmSize != "" && c.ShmSize != "0" {
 		n, err := sizeMiB(c.ShmSize)
 		if err != nil {
 			f.add("shm_size", c.ShmSize, err.Error(), `write bytes, or a number with a unit such as "256m"`)
@@ -49,16 +42,7 @@ func (a *ask) readLimits(c TaskConfig, h HostConfig, f *faults) {
 	a.readCaps(c, h, f)
 	a.readUlimits(c, f)
 	a.readMore(c, h, f)
-	set, err := stringMap(c.Sysctl)
-	if err != nil {
-		f.add("sysctl", nil, err.Error(), "")
-	}
-	for _, k := range slices.Sorted(maps.Keys(set)) {
-		if !slices.Contains(sysctls, k) {
-			f.add("sysctl", k, "this key cannot be set", "the ones that can are "+strings.Join(sysctls, ", "))
-		}
-	}
-	a.Sysctls = set
+	a.readSysctls(c.Sysctl, f)
 }
 
 func (a *ask) readCaps(c TaskConfig, h HostConfig, f *faults) {

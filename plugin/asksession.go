@@ -159,7 +159,8 @@ func (a *ask) readWorkspace(c TaskConfig, r SessionRules, f *faults) {
 		}
 	}
 	taken := slices.ContainsFunc(a.Binds, func(b bind) bool { return overlaps(b.Target, driver.WorkspacePath) }) ||
-		slices.ContainsFunc(a.Kept, func(v keptVolume) bool { return overlaps(v.Target, driver.WorkspacePath) })
+		slices.ContainsFunc(a.Kept, func(v keptVolume) bool { return overlaps(v.Target, driver.WorkspacePath) }) ||
+		slices.ContainsFunc(a.Tmpfs, func(t runner.Tmpfs) bool { return t.Target == driver.WorkspacePath })
 	switch {
 	case taken && c.Workspace != nil:
 		f.add("workspace", nil, "volumes mount something at "+driver.WorkspacePath+" already", "remove one of the two")
@@ -193,6 +194,9 @@ func (a *ask) readHome(h *HomeConfig, r SessionRules, f *faults) {
 		f.add("home.path", h.Path, "the workspace is at "+driver.WorkspacePath, "choose another place")
 	}
 	a.Home = &HomeConfig{Volume: h.Volume, Path: path.Clean(h.Path)}
+	if a.mountsAt(a.Home.Path) {
+		f.add("home.path", h.Path, "something else is mounted there already", "remove one of the two")
+	}
 }
 
 // volumeName judges the name of something that is kept.

@@ -38,7 +38,7 @@ func TestOptionsPage(t *testing.T) {
 			names = append(names, name)
 		}
 	}
-	names = append(names, sysctls...)
+	names = append(names, slices.Sorted(maps.Keys(sysctls))...)
 	for attr := range fingerprint("1", &finding{}).GetAttributes() {
 		if !strings.HasPrefix(attr, "driver."+Name+".class.") || attr == "driver."+Name+".class.CC1" {
 			names = append(names, attr)

@@ -1,9 +1,13 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/msgpack"
 )
 
 // Fault is one thing wrong with a configuration: the option as its author
@@ -40,6 +44,38 @@ type faults struct {
 // option may hold a secret somewhere inside.
 func (f *faults) add(field string, value any, reason, fix string) {
 	f.list = append(f.list, Fault{field, shown(value), reason, fix})
+}
+
+// read decodes a config. Numbers that their options cannot hold go to f, each by
+// its name, and everything else is read; an error is a config of no kind at all.
+func (f *faults) read(data []byte, config any) error {
+	err := msgpack.Decode(data, config)
+	var found msgpack.Misfits
+	if !errors.As(err, &found) {
+		return err
+	}
+	for _, m := range found {
+		fix := "write a number without a fraction"
+		if !strings.ContainsAny(m.Value, ".e") {
+			fix = "write a smaller number"
+		}
+		f.list = append(f.list, Fault{Field: m.Field, Value: m.Value, Reason: "it is no whole number of a size that can be", Fix: fix})
+	}
+	return nil
+}
+
+// after puts before in front what was found in a config as it was decoded. Of the
+// same options nothing more is said: they were left out.
+func (f *faults) after(before []Fault) *faults {
+	if len(before) == 0 {
+		return f
+	}
+	unread := make([]string, len(before))
+	for i, b := range before {
+		unread[i] = root(b.Field)
+	}
+	f.list = append(slices.Clone(before), slices.DeleteFunc(f.list, func(one Fault) bool { return isAbout(one.Field, unread) })...)
+	return f
 }
 
 // err is nil when nothing was found.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,22 +165,13 @@ func (g *given) readResources(r *driverpb.Resources, h HostConfig, f *faults) {
 // Their sources are the operator's and stand as given.
 func (g *given) readMounts(mounts []*driverpb.Mount, a ask, f *faults) {
 	seen := map[string]bool{}
-	for _, b := range a.Binds {
-		seen[b.Target] = true
-	}
-	for _, t := range a.Tmpfs {
-		seen[t.Target] = true
-	}
-	for _, v := range a.Kept {
-		seen[v.Target] = true
-	}
 	for _, m := range mounts {
-		target := m.GetTaskPath()
-		if err := checkTarget(target); err != nil {
-			f.add("volume_mount", target, err.Error(), "mount it elsewhere")
+		if err := checkTarget(m.GetTaskPath()); err != nil {
+			f.add("volume_mount", m.GetTaskPath(), err.Error(), "mount it elsewhere")
 			continue
 		}
-		if seen[target] {
+		target := path.Clean(m.GetTaskPath())
+		if seen[target] || a.mountsAt(target) || a.keeps(target) {
 			f.add("volume_mount", target, "something else is mounted there already", "remove one of the two")
 			continue
 		}

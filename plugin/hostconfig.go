@@ -79,10 +79,10 @@ var (
 
 // hostConfig reads the operator's options. It looks at nothing but the
 // options: whether the engine, the disk or the pool can be used is a matter of
-// health. The error lists every fault.
-func hostConfig(c Config) (HostConfig, error) {
+// health. The error lists every fault, after what was wrong before.
+func hostConfig(c Config, before ...Fault) (HostConfig, error) {
 	h, f := judgeHostConfig(c)
-	return h, f.err()
+	return h, f.after(before).err()
 }
 
 func judgeHostConfig(c Config) (HostConfig, *faults) {

@@ -144,7 +144,7 @@ func readAuth(v any, f *faults) *runner.RegistryAuth {
 		f.add("auth", nil, err.Error(), "write a block with username and password")
 		return nil
 	}
-	if len(m) == 0 {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(m)), func(s string) bool { return s != "" }) {
 		return nil
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {

@@ -258,6 +258,23 @@ func (g *given) readDevices(devices []*driverpb.Device, r LimitRules, f *faults)
 	}
 }
 
+// checkDevices judges what is really at the paths of a task's devices: names say
+// little of it, since links lead from one to another.
+func checkDevices(a ask, g given, check func(string) error, f *faults) {
+	for i, d := range slices.Concat(a.Devices, g.Devices) {
+		if check == nil {
+			return
+		}
+		field := "devices"
+		if i >= len(a.Devices) {
+			field = "device"
+		}
+		if err := check(d.Host); err != nil {
+			f.add(field, d.Host, err.Error(), "")
+		}
+	}
+}
+
 // checkPowers refuses what only containers of the host's own kernel have, and
 // CPUs that are chosen twice.
 func checkPowers(a ask, g given, class types.ConfinementClass, f *faults) {

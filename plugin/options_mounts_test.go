@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,11 +190,30 @@ func TestK33VolumeMountsMeetNothing(t *testing.T) {
 	h := hostOf(t, map[string]any{"volumes": map[string]any{"named": true}})
 	for _, config := range []map[string]any{
 		{"volumes": []any{"local/d:/data"}}, {"tmpfs": "/data"}, {"mount": map[string]any{"source": "v", "target": "/data"}},
+		{"home": map[string]any{"volume": "v", "path": "/data/"}},
 	} {
 		tc, c := taskOf(t, config)
-		tc.Mounts = []*driverpb.Mount{{HostPath: "/opt/x", TaskPath: "/data"}}
+		tc.Mounts = []*driverpb.Mount{{HostPath: "/opt/x", TaskPath: "/data/"}}
 		if _, err := planTask(tc, c, h, node); err == nil || !strings.Contains(err.Error(), "already") {
 			t.Errorf("%v: %v", config, err)
 		}
+	}
+}
+
+// D-10: of a home, a workspace and an author's mounts no two are at one place,
+// which an engine refuses only when the sandbox is made.
+func TestD10OneMountAtAPlace(t *testing.T) {
+	home := map[string]any{"volume": "v", "path": "/home/agent/"}
+	for _, config := range []map[string]any{
+		{"home": home, "volumes": []any{"local/d:/home/agent"}}, {"home": home, "tmpfs": "/home/agent"},
+		{"workspace": map[string]any{"volume": "v"}, "tmpfs": "/workspace"},
+	} {
+		if _, err := planOf(t, config, closedHost); err == nil || !strings.Contains(err.Error(), "already") {
+			t.Errorf("%v: %v", config, err)
+		}
+	}
+	p, err := planOf(t, map[string]any{"tmpfs": "/workspace"}, closedHost)
+	if err != nil || slices.ContainsFunc(p.Stage, func(b bind) bool { return b.Target == "/workspace" }) {
+		t.Errorf("memory in place of the workspace: %v, %v", p.Stage, err)
 	}
 }

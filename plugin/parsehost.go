@@ -22,11 +22,12 @@ func ReviewHostConfig(config map[string]any) (HostConfig, []Fault) {
 		f.add("config", nil, fmt.Sprintf("it cannot be read: %v", err), "")
 		return HostConfig{}, f.list
 	}
-	c, err := decodeConfig(o.data)
-	if err != nil {
+	var c Config
+	var misfit faults
+	if err := misfit.read(o.data, &c); err != nil {
 		f.add("config", nil, err.Error(), "")
 		return HostConfig{}, f.list
 	}
 	h, values := judgeHostConfig(c)
-	return h, append(f.list, values.list...)
+	return h, append(f.list, values.after(misfit.list).list...)
 }

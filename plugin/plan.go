@@ -12,7 +12,6 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/driver"
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
-	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/msgpack"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
@@ -27,7 +26,8 @@ func (p *Plugin) planWithin(ctx context.Context, b *Backend, tc *driverpb.TaskCo
 // plan judges and translates a task. Nothing is done yet.
 func (p *Plugin) plan(ctx context.Context, b *Backend, tc *driverpb.TaskConfig) (plan, error) {
 	var c TaskConfig
-	if err := msgpack.Decode(tc.GetMsgpackDriverConfig(), &c); err != nil {
+	var misfit faults
+	if err := misfit.read(tc.GetMsgpackDriverConfig(), &c); err != nil {
 		return plan{}, fmt.Errorf("task %q: %w: %w", tc.GetName(), runner.ErrInvalid, err)
 	}
 	p.health.start(p.life)
@@ -36,7 +36,7 @@ func (p *Plugin) plan(ctx context.Context, b *Backend, tc *driverpb.TaskConfig) 
 		return plan{}, err
 	}
 	host, comp := p.options()
-	return planTask(tc, c, host, factsNow(ctx, b, tc, found, comp))
+	return planTask(tc, c, host, factsNow(ctx, b, tc, found, comp), misfit.list...)
 }
 
 // factsNow is what the node knows as a task is planned.
@@ -49,7 +49,8 @@ func factsNow(ctx context.Context, b *Backend, tc *driverpb.TaskConfig, found fi
 		CheckHost: func(path string) error {
 			return runner.ValidateMountSourceBeside(path, append(b.denied(ctx), nomadFolders(tc.GetAllocDir())...))
 		},
-		Secrets: filesIn(dirs.Secrets()), MeshProxy: isMeshProxy(dirs),
+		CheckDevice: runner.ValidateDevice,
+		Secrets:     filesIn(dirs.Secrets()), MeshProxy: isMeshProxy(dirs),
 		Why:  map[types.ConfinementClass]string{},
 		Read: func(s taskpath.Source) ([]byte, error) { return dirs.Read(s, driver.MaxSetupBytes) },
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/basepb"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
-	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/msgpack"
 )
 
 // Options are what a Plugin is made of.
@@ -135,18 +134,12 @@ func (p *Plugin) SetConfig(_ context.Context, r *basepb.SetConfigRequest) (*base
 
 // ReadHostConfig decodes and checks the operator's options as they travel.
 func ReadHostConfig(data []byte) (HostConfig, error) {
-	c, err := decodeConfig(data)
-	if err != nil {
-		return HostConfig{}, err
+	var c Config
+	var misfit faults
+	if err := misfit.read(data, &c); err != nil {
+		return HostConfig{}, fmt.Errorf("the plugin's config is refused: %w", err)
 	}
-	return hostConfig(c)
-}
-
-func decodeConfig(data []byte) (c Config, err error) {
-	if err := msgpack.Decode(data, &c); err != nil {
-		return Config{}, fmt.Errorf("the plugin's config is refused: %w", err)
-	}
-	return c, nil
+	return hostConfig(c, misfit.list...)
 }
 
 // TaskConfigSchema is the schema of a task's config.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/hclconf"
-	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/msgpack"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
@@ -96,8 +95,9 @@ func ReviewTask(d Draft, h HostConfig, n NodeView) Review {
 	f := &faults{what: fmt.Sprintf("task %q", d.Name)}
 	o, err := readOptions(taskSpec(), d.Config, d.variables(), f)
 	var c TaskConfig
+	var misfit faults
 	if err == nil {
-		err = msgpack.Decode(o.data, &c)
+		err = misfit.read(o.data, &c)
 	}
 	if err != nil {
 		f.add("config", nil, err.Error(), "")
@@ -110,7 +110,7 @@ func ReviewTask(d Draft, h HostConfig, n NodeView) Review {
 	// What could not be decoded was left out, and has been complained of; what
 	// could not be known may well be right.
 	settled := slices.Concat(o.open, o.wrong)
-	for _, one := range values.list {
+	for _, one := range values.after(misfit.list).list {
 		if !isAbout(one.Field, settled) {
 			f.list = append(f.list, one)
 		}

@@ -117,7 +117,7 @@ func imageRules(f *faults, c ImageConfig) ImageRules {
 		if a.Config != "" && !path.IsAbs(a.Config) {
 			f.add("auth.config", a.Config, "want the absolute path of a config.json", `for instance "/etc/wardyn/docker.json"`)
 		}
-		if a.Helper != "" && !helperName.MatchString(a.Helper) {
+		if a.Helper != "" && (!helperName.MatchString(a.Helper) || strings.HasPrefix(a.Helper, "docker-credential-")) {
 			f.add("auth.helper", a.Helper, "want the part of a credential helper's name after docker-credential-", `for instance "ecr-login"`)
 		}
 	}

@@ -28,7 +28,7 @@ func readOptions(spec *hclspec.Spec, config map[string]any, vars map[string]cty.
 		case errors.As(err, &bad):
 			out.wrong = append(out.wrong, name)
 			for _, d := range bad.Diagnostics {
-				f.list = append(f.list, optionFault(name, d, vars))
+				f.list = append(f.list, optionFault(name, spec.GetObject().GetAttributes()[name], d, vars))
 			}
 		case err != nil:
 			out.wrong = append(out.wrong, name)
@@ -139,8 +139,9 @@ func suggestion(name string, known []string) string {
 	return "the options are in docs/options.md"
 }
 
-// optionFault puts a decoder's complaint about one option into our words.
-func optionFault(name string, d *hcl.Diagnostic, vars map[string]cty.Value) Fault {
+// optionFault puts a decoder's complaint about one option, part of a schema, into
+// our words.
+func optionFault(name string, part *hclspec.Spec, d *hcl.Diagnostic, vars map[string]cty.Value) Fault {
 	out := Fault{Field: name, Reason: strings.TrimSuffix(hclconf.Text(d), ".")}
 	if _, rest, ok := strings.Cut(d.Detail, "Inappropriate value for attribute "); ok {
 		inner, why, _ := strings.Cut(strings.TrimPrefix(rest, `"`), `": `)
@@ -153,6 +154,10 @@ func optionFault(name string, d *hcl.Diagnostic, vars map[string]cty.Value) Faul
 		}
 		return out
 	}
+	if reason, fix := blockFault(name, part, d); reason != "" {
+		out.Reason, out.Fix = reason, fix
+		return out
+	}
 	const twice = "strings in config are read twice as templates, by the job file and by the client"
 	switch {
 	case d.Summary == "Invalid template control keyword", strings.Contains(d.Summary, "emplate directive"):
@@ -163,6 +168,25 @@ func optionFault(name string, d *hcl.Diagnostic, vars map[string]cty.Value) Faul
 		out.Fix = variableFix(unquoted(d.Detail), vars)
 	}
 	return out
+}
+
+// blockFault is what is wrong with how a block is written, and how to write it;
+// "" where d is about something else. A decoder speaks of the JSON that a client
+// makes of a job file.
+func blockFault(name string, part *hclspec.Spec, d *hcl.Diagnostic) (reason, fix string) {
+	head := name
+	if _, labels := blockOf(part); labels > 0 {
+		head += ` "NAME"`
+	}
+	switch {
+	case d.Summary == "Incorrect JSON value type":
+		return "it is a block", fmt.Sprintf("write %s { ... }", head)
+	case d.Summary == "Missing block label":
+		return "it has no name", fmt.Sprintf("write %s { ... }", head)
+	case strings.HasPrefix(d.Detail, "Only one block of type"):
+		return "the block is there more than once", "write one block with all of it"
+	}
+	return "", ""
 }
 
 // unquoted is what stands in quotes in a sentence.

@@ -35,6 +35,8 @@ type facts struct {
 	// CheckHost judges a path of the host's that a job may mount; nil looks at
 	// nothing.
 	CheckHost func(path string) error
+	// CheckDevice judges what is at the path of a device; nil looks at nothing.
+	CheckDevice func(path string) error
 	// Read reads a file that the job names.
 	Read func(taskpath.Source) ([]byte, error)
 	// Secrets are what was put into the task's secrets folder, by name.
@@ -65,10 +67,11 @@ type plan struct {
 }
 
 // planTask judges and translates a task: everything that is wrong with it is
-// in the one error, and nothing has been done yet. It is pure.
-func planTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (plan, error) {
+// in the one error, after what was found in it before, and nothing has been done
+// yet. It is pure.
+func planTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts, before ...Fault) (plan, error) {
 	j, f := judgeTask(t, c, h, fx)
-	if err := f.err(); err != nil {
+	if err := f.after(before).err(); err != nil {
 		return plan{}, err
 	}
 	return translate(t, j.ask, j.given, j.class, h, fx), nil
@@ -97,6 +100,7 @@ func judgeTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (ju
 		a.Setup.load(fx.Read, f)
 	}
 	g := readGiven(t, a, h, f)
+	checkDevices(a, g, fx.CheckDevice, f)
 	if fx.MeshProxy {
 		f.list = append(f.list, MeshProxyFault())
 	}

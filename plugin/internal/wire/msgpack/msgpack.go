@@ -9,13 +9,33 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
+// Misfit is a value that its field cannot hold.
+type Misfit struct {
+	Field string // as "a.b.0"
+	Value string
+	Kind  reflect.Kind // of the field
+}
+
+// Misfits is the error of a configuration that has some. Every other field is filled.
+type Misfits []Misfit
+
+func (m Misfits) Error() string {
+	lines := make([]string, len(m))
+	for i, one := range m {
+		lines[i] = fmt.Sprintf("%s: %q is no %s", one.Field, one.Value, one.Kind)
+	}
+	return "decode configuration: " + strings.Join(lines, "; ")
+}
+
 // Decode fills the struct out points to. Fields are named by their codec tag or else by their
 // Go name, letter for letter; keys without a field are skipped. No data leaves out as it is.
+// Numbers that do not fit are [Misfits].
 func Decode(data []byte, out any) error {
 	if len(data) == 0 {
 		return nil
@@ -35,9 +55,34 @@ func Decode(data []byte, out any) error {
 		return fmt.Errorf("decode configuration: %w", err)
 	}
 	if err := dec.Decode(generic); err != nil {
+		if found, all := misfits(err); all {
+			return found
+		}
 		return fmt.Errorf("decode configuration: %w", err)
 	}
 	return nil
+}
+
+// misfits takes apart what a decoder says; all reports whether there was nothing else in it.
+func misfits(err error) (found Misfits, all bool) {
+	switch e := err.(type) {
+	case *mapstructure.DecodeError:
+		if number, ok := e.Unwrap().(*misfitError); ok {
+			field := strings.NewReplacer("[", ".", "]", "").Replace(e.Name())
+			return Misfits{{Field: field, Value: number.text, Kind: number.kind}}, true
+		}
+		return misfits(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		all = true
+		for _, one := range e.Unwrap() {
+			some, only := misfits(one)
+			found, all = append(found, some...), all && only
+		}
+		return found, all
+	case interface{ Unwrap() error }:
+		return misfits(e.Unwrap())
+	}
+	return nil, false
 }
 
 // Value is the data as maps with string keys, slices, strings, numbers, booleans and nil.
@@ -99,9 +144,17 @@ func numberText(v reflect.Value) (string, bool) {
 	}
 }
 
+// misfitError is a number that a kind of field cannot hold.
+type misfitError struct {
+	text string
+	kind reflect.Kind
+}
+
+func (e *misfitError) Error() string { return fmt.Sprintf("%q is no %s", e.text, e.kind) }
+
 func misfit(text string, to reflect.Value, err error) error {
 	if err != nil {
-		return fmt.Errorf("%q is no %s", text, to.Kind())
+		return &misfitError{text, to.Kind()}
 	}
 	return nil
 }

@@ -1,0 +1,98 @@
+package plugin
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+// R34: an empty entrypoint asks for nothing, and what engines call a reset is one.
+func TestR34EmptyEntrypoints(t *testing.T) {
+	for _, c := range []struct {
+		written any
+		want    []string
+	}{
+		{nil, nil}, {"", nil}, {[]any{}, []string{}}, {[]any{""}, []string{}}, {"/bin/sh", []string{"/bin/sh"}},
+	} {
+		p, err := planOf(t, map[string]any{"command": "x", "entrypoint": c.written}, closedHost)
+		if err != nil {
+			t.Errorf("%#v: %v", c.written, err)
+			continue
+		}
+		got := p.Spec.Sandbox.Task.Entrypoint
+		if !slices.Equal(got, c.want) || (got == nil) != (c.want == nil) {
+			t.Errorf("%#v: %#v, want %#v", c.written, got, c.want)
+		}
+	}
+	if _, err := planOf(t, map[string]any{"idle": true, "entrypoint": ""}, closedHost); err != nil {
+		t.Error(err)
+	}
+}
+
+// What asks for nothing is not refused: templates of job files leave it behind.
+func TestOptionsThatAskForNothing(t *testing.T) {
+	p, err := planOf(t, map[string]any{
+		"shm_size": 0, "auth": map[string]any{"username": "", "password": ""},
+	}, closedHost)
+	if err != nil || p.Spec.Sandbox.Task.ShmMiB != 0 || p.Spec.Sandbox.Task.Image.Auth != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// K16: a value that the kernel would not take is refused by its key, before the
+// runtime finds out.
+func TestK16SysctlValues(t *testing.T) {
+	for value, key := range map[string]string{
+		"x": "net.ipv4.tcp_fin_timeout", "-1": "net.ipv4.tcp_retries2", "0": "net.ipv4.tcp_syn_retries", "1 2": "net.ipv4.tcp_keepalive_time",
+		"2000 1000": "net.ipv4.ip_local_port_range", "1024": "net.ipv4.ip_local_port_range", "1024 65536": "net.ipv4.ip_local_port_range", "1 2\nx": "net.ipv4.ip_local_port_range",
+	} {
+		_, err := planOf(t, map[string]any{"sysctl": map[string]any{key: value}}, closedHost)
+		if err == nil || !strings.Contains(err.Error(), "sysctl."+key) || !strings.Contains(err.Error(), "from") {
+			t.Errorf("%s = %q: %v", key, value, err)
+		}
+	}
+	if _, err := planOf(t, map[string]any{"sysctl": []any{
+		map[string]any{"net.ipv4.ip_local_port_range": "1024\t65535"}, map[string]any{"net.ipv4.tcp_keepalive_time": 7200},
+		map[string]any{"net.ipv4.ip_unprivileged_port_start": "0"},
+	}}, closedHost); err != nil {
+		t.Error(err)
+	}
+}
+
+// K35: the operator's list is of names; what is at them on the node counts too,
+// also for what a device plugin reserves.
+func TestK35DevicesAreLookedAt(t *testing.T) {
+	tc, c := taskOf(t, map[string]any{"confinement": "CC1", "devices": []any{map[string]any{"host_path": "/dev/fuse"}}})
+	tc.Devices = []*driverpb.Device{{HostPath: "/dev/dri/renderD128", TaskPath: "/dev/dri/renderD128"}}
+	fx := node
+	fx.CheckDevice = func(path string) error { return errors.Join(errors.New("looked at "+path), runner.ErrDenied) }
+	_, err := planTask(tc, c, hostOf(t, openLimits), fx)
+	for _, words := range []string{`devices = "/dev/fuse": looked at /dev/fuse`, `device = "/dev/dri/renderD128": looked at /dev/dri/renderD128`} {
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want %q in it", err, words)
+		}
+	}
+}
+
+// A block that is written as something else is named as its author knows it: a
+// decoder speaks of the JSON that a client makes of a job file.
+func TestBlocksThatAreNone(t *testing.T) {
+	for _, c := range []struct {
+		config map[string]any
+		want   string
+	}{
+		{map[string]any{"egress": "x"}, "egress: it is a block; write egress { ... }"},
+		{map[string]any{"inject": map[string]any{"host": "a.example"}}, `inject: it is a block; write inject "NAME" { ... }`},
+		{map[string]any{"egress": []any{map[string]any{}, map[string]any{}}}, "egress: the block is there more than once; write one block with all of it"},
+	} {
+		c.config["image"] = "busybox:1"
+		r := ReviewTask(Draft{Name: "t", Config: c.config}, closedHost, NodeView{Unasked: true, Classes: node.Classes})
+		if !slices.ContainsFunc(r.Faults, func(f Fault) bool { return f.String() == c.want }) {
+			t.Errorf("%v: %v, want %q", c.config, r.Faults, c.want)
+		}
+	}
+}
