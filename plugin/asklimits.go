@@ -40,7 +40,7 @@ func (a *ask) readLimits(c TaskConfig, h HostConfig, f *faults) {
 		a.ShmMiB = n
 	}
 	a.readCaps(c, h, f)
-	a.readUlimits(c, f)
+	a.readUlimits(c, h, f)
 	a.readMore(c, h, f)
 	a.readSysctls(c.Sysctl, f)
 }
@@ -67,7 +67,7 @@ func capName(s string) string {
 	return strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(s)), "CAP_")
 }
 
-func (a *ask) readUlimits(c TaskConfig, f *faults) {
+func (a *ask) readUlimits(c TaskConfig, h HostConfig, f *faults) {
 	set, err := stringMap(c.Ulimit)
 	if err != nil {
 		f.add("ulimit", nil, err.Error(), "")
@@ -85,6 +85,12 @@ func (a *ask) readUlimits(c TaskConfig, f *faults) {
 		d, err2 := strconv.ParseInt(hard, 10, 64)
 		if err1 != nil || err2 != nil || s < -1 || d < -1 || d != -1 && (s == -1 || s > d) {
 			f.add("ulimit."+name, set[name], `want "soft:hard" or one number for both, soft not above hard`, "-1 is unlimited")
+			continue
+		}
+		// A real-time process goes before everything of the host's, and on most
+		// kernels no cap on CPU time holds it.
+		if name == "rtprio" && d != 0 && !slices.Contains(h.AllowCaps, "SYS_NICE") {
+			f.add("ulimit.rtprio", set[name], "real-time priorities come with the capability SYS_NICE, which the operator does not allow (plugin option allow_caps)", "remove it")
 			continue
 		}
 		a.Ulimits = append(a.Ulimits, runner.Ulimit{Name: name, Soft: s, Hard: d})
@@ -109,6 +115,10 @@ func sizeMiB(text string) (int64, error) {
 	return (n<<shift + miB - 1) / miB, nil
 }
 
+// maxMounts bounds the mounts of one job's task. Each bind is a mount of the
+// host's as well, and the kernel gives those out to all by a limit.
+const maxMounts = 128
+
 // readFiles reads volumes and mount_secrets.
 func (a *ask) readFiles(c TaskConfig, h HostConfig, f *faults) {
 	seen := map[string]bool{}
@@ -126,6 +136,9 @@ func (a *ask) readFiles(c TaskConfig, h HostConfig, f *faults) {
 		a.Binds = append(a.Binds, b)
 	}
 	a.readMounts(c, h, seen, f)
+	if n := len(a.Binds) + len(a.Tmpfs) + len(a.Kept); n > maxMounts {
+		f.add("volumes, mount, tmpfs", n, fmt.Sprintf("a sandbox has at most %d mounts of its job's", maxMounts), "mount a folder in place of what is in it")
+	}
 	if c.MountSecrets && !h.AllowSecretsDir {
 		f.add("mount_secrets", true, "the operator does not allow it (plugin option allow_secrets_dir)", "pass what the task needs in env or by a template in local/")
 	}

@@ -18,6 +18,25 @@ var openLimits = map[string]any{
 	"extra_labels": []any{"job_*", "node_name"},
 }
 
+// K35: real-time priorities are the operator's to give, as the capability is:
+// a cap on CPU time does not hold such a process.
+func TestK35RealTimeNeedsSysNice(t *testing.T) {
+	nice := hostOf(t, map[string]any{"allow_caps": []any{"SYS_NICE"}})
+	for _, c := range []struct {
+		limit any
+		host  HostConfig
+		ok    bool
+	}{
+		{"99", closedHost, false}, {"0:1", closedHost, false}, {"-1", closedHost, false}, {"0", closedHost, true},
+		{"99", hostOf(t, openLimits), false}, {"99", nice, true}, {"-1", nice, true},
+	} {
+		_, err := planOf(t, map[string]any{"ulimit": map[string]any{"rtprio": c.limit, "nofile": "1024"}}, c.host)
+		if (err == nil) != c.ok || err != nil && (!strings.Contains(err.Error(), "ulimit.rtprio") || !strings.Contains(err.Error(), "allow_caps")) {
+			t.Errorf("rtprio = %v: %v", c.limit, err)
+		}
+	}
+}
+
 // K35, D-9: devices, groups and profiles of the operator's lists, in every
 // spelling, and the limits under their usual names.
 func TestK35LimitsAndProfiles(t *testing.T) {

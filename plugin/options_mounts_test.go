@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -122,6 +123,28 @@ func TestD9MountRefusals(t *testing.T) {
 		if _, err := hostConfig(operator(t, map[string]any{"volumes": map[string]any{"paths": []any{p}}})); err == nil || !strings.Contains(err.Error(), "volumes.paths") {
 			t.Errorf("volumes.paths %s: %v", p, err)
 		}
+	}
+}
+
+// K31: what one task mounts is bounded, in whatever spelling: every bind is a
+// mount of the host's too, of which a kernel has so many for all.
+func TestK31MountsAreCounted(t *testing.T) {
+	config := func(n int) map[string]any {
+		var binds, memory []any
+		for i := range n {
+			if i%2 == 0 {
+				binds = append(binds, fmt.Sprintf("local/%d:/m/%d", i, i))
+			} else {
+				memory = append(memory, fmt.Sprintf("/m/%d", i))
+			}
+		}
+		return map[string]any{"volumes": binds, "tmpfs": memory}
+	}
+	if _, err := planOf(t, config(maxMounts), closedHost); err != nil {
+		t.Error(err)
+	}
+	if _, err := planOf(t, config(maxMounts+1), closedHost); err == nil || !strings.Contains(err.Error(), "at most 128 mounts") {
+		t.Errorf("one more: %v", err)
 	}
 }
 

@@ -70,6 +70,10 @@ func checkTask(t runner.TaskProcess) (errs []error) {
 	return errs
 }
 
+// maxImageVolumes bounds what an image has the engine make for each container:
+// every one is a folder of the node's and a mount.
+const maxImageVolumes = 64
+
 // checkImage judges an image against the task and the host.
 func checkImage(spec runner.SandboxSpec, img imageFacts, host hostFacts) error {
 	errs := checkLabels("image "+spec.Image, img.Labels)
@@ -80,6 +84,11 @@ func checkImage(spec runner.SandboxSpec, img imageFacts, host hostFacts) error {
 	if runner.InProc(img.WorkDir) && (spec.Task == nil || spec.Task.WorkDir == "") {
 		errs = append(errs, fmt.Errorf("image %s starts in %q, and below /proc a runtime may have files of the host open; set work_dir: %w",
 			spec.Image, img.WorkDir, runner.ErrDenied))
+	}
+	if n := len(img.Volumes); n > maxImageVolumes {
+		// The rest would take as long as the image has volumes.
+		return invalid(append(errs, fmt.Errorf("image %s declares %d volumes, and a sandbox has at most %d of them; use an image that declares fewer: %w",
+			spec.Image, n, maxImageVolumes, runner.ErrDenied)))
 	}
 	for _, v := range img.Volumes {
 		if err := checkTarget(path.Clean(v)); err != nil {

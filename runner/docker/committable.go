@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -77,8 +78,8 @@ func changedInside(changes []container.FilesystemChange, c container.InspectResp
 	for _, m := range c.Mounts {
 		outside = append(outside, m.Destination)
 	}
-	for target := range c.HostConfig.Tmpfs {
-		outside = append(outside, target)
+	if c.HostConfig != nil {
+		outside = slices.AppendSeq(outside, maps.Keys(c.HostConfig.Tmpfs))
 	}
 	return slices.ContainsFunc(changes, func(f container.FilesystemChange) bool {
 		return !slices.ContainsFunc(outside, func(o string) bool { return below(f.Path, o) || below(o, f.Path) })

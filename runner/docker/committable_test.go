@@ -19,6 +19,7 @@ type changing struct {
 	args    []string // that it is registered with
 	paths   []string // that changed
 	ends    bool     // it ends as it is asked
+	poor    bool     // once ended, nobody says how it was made
 	ended   bool
 }
 
@@ -33,6 +34,9 @@ func (e *changing) ContainerDiff(context.Context, string) (out []container.Files
 func (e *changing) ContainerInspect(ctx context.Context, ref string) (container.InspectResponse, error) {
 	c, err := e.scripted.ContainerInspect(ctx, ref)
 	c.HostConfig = &container.HostConfig{Runtime: e.runtime, Tmpfs: map[string]string{"/tmp": ""}}
+	if e.poor && e.ended {
+		c.HostConfig = nil
+	}
 	c.Mounts = []container.MountPoint{{Destination: "/.wardyn"}, {Destination: "/etc/hosts"}}
 	return c, err
 }
@@ -56,6 +60,7 @@ func TestD11ChangesKeptByGVisor(t *testing.T) {
 		"not gVisor":                  {changing{runtime: "runc", paths: []string{"/.gvisor.filestore.0123"}, ended: true}, ""},
 		"ended, nothing to tell by":   {changing{runtime: "runsc", paths: mountPoints, ended: true}, "ended before it could be seen"},
 		"ends meanwhile":              {changing{runtime: "runsc", paths: mountPoints, ends: true}, "ended before it could be seen"},
+		"ends, and half an answer":    {changing{runtime: "runsc", paths: mountPoints, ends: true, poor: true}, "ended before it could be seen"},
 		"ended, its changes are seen": {changing{runtime: "runsc", paths: append(mountPoints, "/opt/tool"), ended: true}, ""},
 		"ended, known by its name":    {changing{runtime: "runsc", args: []string{"--debug", "-overlay2=none"}, paths: mountPoints, ended: true}, ""},
 	} {

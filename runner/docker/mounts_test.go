@@ -2,6 +2,7 @@ package docker
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -61,6 +62,20 @@ func TestImageVolumesAtReservedPlaces(t *testing.T) {
 		err := checkImage(fakeSpec(), img, hostFacts{Arch: "amd64"})
 		if (err == nil) != ok || err != nil && (!errors.Is(err, runner.ErrInvalid) || !strings.Contains(err.Error(), place)) {
 			t.Errorf("%s: %v", place, err)
+		}
+	}
+}
+
+// K30: an image cannot keep engine and driver busy with volumes without end.
+func TestK30ImageVolumesAreCounted(t *testing.T) {
+	for n, ok := range map[int]bool{maxImageVolumes: true, maxImageVolumes + 1: false, 400_000: false} {
+		img := imageFacts{OS: "linux", Arch: "amd64", Cmd: []string{"x"}}
+		for i := range n {
+			img.Volumes = append(img.Volumes, fmt.Sprintf("/v%d", i))
+		}
+		err := checkImage(fakeSpec(), img, hostFacts{Arch: "amd64"})
+		if (err == nil) != ok || err != nil && (!errors.Is(err, runner.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprintf("declares %d volumes", n))) {
+			t.Errorf("%d volumes: %v", n, err)
 		}
 	}
 }
