@@ -77,8 +77,8 @@ func (p *Plugin) endForDisk(b *Backend, t *task, text string) {
 	}
 }
 
-// diskUse is what a task has on disk, in MiB: what its sandbox wrote over the
-// image, its own folder and the allocation's but for the logs. With an error it
+// diskUse is what a task has on disk, in MiB: what goes with its sandbox, its
+// own folder and the allocation's but for the logs. With an error it
 // is what could be measured.
 func diskUse(ctx context.Context, r runner.DiskReader, t *task) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, diskTimeout)

@@ -49,7 +49,7 @@ type SidecarUsageReader interface {
 	SidecarUsage(ctx context.Context, ref string) (Usage, error)
 }
 
-// DiskReader measures what a sandbox has written over its image, in bytes.
+// DiskReader measures what a sandbox has on disk that goes with it, in bytes.
 type DiskReader interface {
 	DiskUsage(ctx context.Context, ref string) (int64, error)
 }

@@ -17,12 +17,16 @@ const (
 	// maxLinked bounds how many files with several names are remembered, to
 	// count each once.
 	maxLinked = 1 << 20
+	// leastFile is what a file counts at least. One without contents takes a
+	// place in a file system that has so many, and fills it as well as bytes do.
+	leastFile = 4 << 10
 )
 
 // ErrTooDeep: part of a tree lies deeper than it is measured.
 var ErrTooDeep = fmt.Errorf("it has folders more than %d deep, and what is below was not counted", maxDepth)
 
-// TreeSize adds up what the files below dir take on disk, in bytes, but for
+// TreeSize adds up what the files below dir take on disk, in bytes and each at
+// least leastFile, but for
 // what is called skip right below it ("" is nothing). Each folder is opened
 // beneath the one that it was found in and through no link, so who can write
 // there leads it nowhere else. What vanishes meanwhile counts nothing. With an
@@ -90,7 +94,7 @@ func (m *measure) entry(parent *os.File, name string, depth int) error {
 		m.add(st)
 		return nil
 	}
-	m.total += st.Blocks * 512
+	m.total += sizeOf(st)
 	if depth+1 >= maxDepth {
 		m.deep = true
 		return nil
@@ -111,5 +115,7 @@ func (m *measure) add(st unix.Stat_t) {
 		}
 		m.linked[id] = struct{}{}
 	}
-	m.total += st.Blocks * 512
+	m.total += sizeOf(st)
 }
+
+func sizeOf(st unix.Stat_t) int64 { return max(st.Blocks*512, leastFile) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -49,6 +50,22 @@ func TestK37TreeSize(t *testing.T) {
 	fill(filepath.Join(dir, "a", "logs", "x"), 512)
 	if all, some := size(""), size("logs"); all < first+1024 || some < first+512 || some >= all {
 		t.Errorf("%d KiB, without logs %d", all, some)
+	}
+}
+
+// K37: files without contents fill a file system too, and links and folders do.
+func TestK37EmptyFilesCount(t *testing.T) {
+	dir := t.TempDir()
+	const each = 100
+	for i := range each {
+		name := filepath.Join(dir, strconv.Itoa(i))
+		if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Symlink("x", name+".link"), os.Mkdir(name+".d", 0o700), unix.Mkfifo(name+".pipe", 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := TreeSize(t.Context(), dir, "")
+	if want := int64(4 * each * leastFile); err != nil || n < want || n > want+want/8 {
+		t.Errorf("%d bytes, %v; want about %d", n, err, want)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/internal/testenv"
 )
 
-// K37: what a sandbox writes is measured, under both runtimes, and also where
-// it has made paths that are too long for the engine.
+// K37: what a sandbox writes is measured, under both runtimes, also where it has
+// made paths that are too long for the engine, and what it holds without a name.
 func TestK37DiskUsage(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, rt string) {
 		w := newWorld(t)
@@ -15,14 +15,14 @@ func TestK37DiskUsage(t *testing.T) {
 		spec := specFor(t, rt)
 		spec.Task.User = ""
 		spec.Task.Argv = sh("n=$(head -c 250 /dev/zero | tr '\\0' x); cd /root; i=0; while [ $i -lt 20 ]; do mkdir $n; cd $n; i=$((i+1)); done; " +
-			"dd if=/dev/zero of=big bs=1M count=8 2>/dev/null; sync; exec sleep 98765")
+			"dd if=/dev/zero of=big bs=1M count=8 2>/dev/null; exec 3>/root/gone; dd if=/dev/zero bs=1M count=24 >&3 2>/dev/null; sync; rm /root/gone; exec sleep 98765")
 		ref := w.startedSandbox(t, spec)
-		testenv.Eventually(t, "the file to be measured", func() bool {
+		testenv.Eventually(t, "both files to be measured", func() bool {
 			n, err := w.DiskUsage(t.Context(), ref)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return n >= 8*mib && n < 64*mib
+			return n >= 32*mib && n < 64*mib
 		})
 	})
 }
