@@ -16,6 +16,7 @@ func runExec(args []string) int {
 	if err := harden(); err != nil {
 		return fail(exitNotExecutable, "exec: %v", err)
 	}
+	makeThreads()
 	if isTerminal(0) {
 		return execOnTerminal(a, s)
 	}

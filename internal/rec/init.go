@@ -13,6 +13,7 @@ func runInit(args []string) int {
 	if err := harden(); err != nil {
 		return fail(exitNotExecutable, "init: %v", err)
 	}
+	makeThreads()
 	placeCA()
 	if a.gate != "" {
 		if code, open := awaitGate(a.gate, s); !open {

@@ -17,6 +17,7 @@ func runRecord(args []string) int {
 	if err != nil {
 		return fail(exitUsage, "%v", err)
 	}
+	makeThreads()
 	if err := os.MkdirAll(a.castDir, 0o750); err != nil {
 		return unrecorded(a, s, err)
 	}
