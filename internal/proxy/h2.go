@@ -148,8 +148,8 @@ func (h *http2) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(w, policy.Ruling{Decision: egress.Deny, Source: bad.source, Cause: bad.cause, Hint: hintOf(bad.source)})
 		return
 	}
-	if r.Method == http.MethodConnect {
-		x.refuse(w, policy.Ruling{Decision: egress.Deny, Source: policy.BadRequest, Cause: "there is no CONNECT inside a tunnel", Hint: hintOf(policy.BadRequest)})
+	if cause := malformedH2(r); cause != "" {
+		x.refuse(w, policy.Ruling{Decision: egress.Deny, Source: policy.BadRequest, Cause: cause, Hint: hintOf(policy.BadRequest)})
 		return
 	}
 	x.v = h.s.admit(r.Context(), f.ask)
@@ -164,6 +164,22 @@ func (h *http2) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.run(w, r, cred)
+}
+
+// malformedH2 says what is wrong with a request that the library lets through,
+// or nothing. The path may go on in a request line of HTTP/1, where an absolute
+// URL would name another host than the one that was judged.
+func malformedH2(r *http.Request) string {
+	if r.Method == http.MethodConnect {
+		return "there is no CONNECT inside a tunnel"
+	}
+	if err := h1.CheckTarget(r.RequestURI); err != nil {
+		return err.Error()
+	}
+	if !strings.HasPrefix(r.RequestURI, "/") && (r.RequestURI != "*" || r.Method != http.MethodOptions) {
+		return "the request target is not a path"
+	}
+	return ""
 }
 
 // countedBody counts what was read of a request's body.

@@ -56,10 +56,8 @@ func parseRequestLine(line string) (Request, error) {
 	if !ok1 || !ok2 || strings.ContainsAny(version, " \t") || target == "" {
 		return req, refuse(400, "the request line is not method, target and version with single blanks")
 	}
-	for i := 0; i < len(target); i++ {
-		if target[i] <= ' ' || target[i] >= 0x7f {
-			return req, refuse(400, "byte 0x%02x is not allowed in a request target", target[i])
-		}
+	if err := CheckTarget(target); err != nil {
+		return req, err
 	}
 	minor, err := parseVersion(version)
 	req.Minor = minor
@@ -70,6 +68,17 @@ func parseRequestLine(line string) (Request, error) {
 		return req, refuse(400, "the method is not a token")
 	}
 	return req, nil
+}
+
+// CheckTarget refuses a request target that could not stand in a request line:
+// with a byte that would end it for some parsers, or that is not ASCII.
+func CheckTarget(target string) error {
+	for i := 0; i < len(target); i++ {
+		if target[i] <= ' ' || target[i] >= 0x7f {
+			return refuse(400, "byte 0x%02x is not allowed in a request target", target[i])
+		}
+	}
+	return nil
 }
 
 func parseVersion(v string) (int, error) {
