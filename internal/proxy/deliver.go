@@ -16,11 +16,11 @@ func (x *exchange) answer(resp h1.Response) step {
 	case resp.Status == http.StatusSwitchingProtocols && x.out.websocket && isWebSocket(resp):
 		return x.upgrade(resp)
 	case resp.Status == http.StatusSwitchingProtocols:
-		return x.unwanted(x.misbehaved(policy.DialFailed, "the origin switched protocols although nobody asked"))
+		return x.unwanted(misbehaved(x.v.Authority, policy.DialFailed, "the origin switched protocols although nobody asked"))
 	case resp.Status == http.StatusProxyAuthRequired && x.v.through:
-		return x.unwanted(x.misbehaved(policy.UpstreamProxy, "the upstream proxy wants other credentials (407)"))
+		return x.unwanted(misbehaved(x.v.Authority, policy.UpstreamProxy, "the upstream proxy wants other credentials (407)"))
 	case resp.Status == http.StatusProxyAuthRequired:
-		return x.unwanted(x.misbehaved(policy.DialFailed, "the origin answered 407, which only a proxy may"))
+		return x.unwanted(misbehaved(x.v.Authority, policy.DialFailed, "the origin answered 407, which only a proxy may"))
 	}
 	coding, unread := x.screen(resp)
 	if unread != nil {
@@ -69,9 +69,9 @@ func (x *exchange) unwanted(r policy.Ruling) step {
 }
 
 // misbehaved is the ruling about an answer that no server may give.
-func (x *exchange) misbehaved(source, cause string) policy.Ruling {
+func misbehaved(a egress.Authority, source, cause string) policy.Ruling {
 	return policy.Ruling{Decision: egress.Deny, Source: source,
-		Cause: x.v.Authority.String() + ": " + cause, Hint: "the far side misbehaves; nothing here can be changed"}
+		Cause: a.String() + ": " + cause, Hint: "the far side misbehaves; nothing here can be changed"}
 }
 
 // settleBody ends the request's body: true when all of it was sent. An origin

@@ -84,7 +84,13 @@ func (x *exchange) roundTrip(ctx context.Context, fresh bool) (h1.Response, *fai
 	if err := x.send(head); err != nil {
 		return h1.Response{}, x.broken(err)
 	}
-	for {
+	return x.finalHead()
+}
+
+// finalHead reads the head of the final answer, and hands interim ones on: the
+// 100 that a client waits for, early hints.
+func (x *exchange) finalHead() (h1.Response, *failure) {
+	for range h1.MaxInterim + 1 {
 		resp, err := h1.ReadResponse(x.up.Src, x.req.Method)
 		if err != nil {
 			return h1.Response{}, x.broken(err)
@@ -92,12 +98,13 @@ func (x *exchange) roundTrip(ctx context.Context, fresh bool) (h1.Response, *fai
 		if resp.Status >= 200 || resp.Status == http.StatusSwitchingProtocols {
 			return resp, nil
 		}
-		if x.req.Minor == 1 { // an interim answer: the 100 that a client waits for, early hints
+		if x.req.Minor == 1 {
 			if err := x.c.write(responseHead(x.blot(resp), 0, false, true)); err != nil {
 				return h1.Response{}, x.broken(err)
 			}
 		}
 	}
+	return h1.Response{}, x.broken(h1.ErrInterim)
 }
 
 // send writes the head, and the body: at once when all of it is here, else from

@@ -2,9 +2,15 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/textproto"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +18,7 @@ import (
 	wire "golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/h1"
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/policy"
 )
 
@@ -76,4 +83,103 @@ func TestG15TargetOfHTTP2(t *testing.T) {
 			}
 		})
 	}
+}
+
+// endlessHints answers with early hints for as long as somebody waits.
+func endlessHints(w http.ResponseWriter, r *http.Request) {
+	for i := range 8 {
+		w.Header().Set(fmt.Sprintf("X-Hint-%d", i), "x")
+	}
+	for i := 0; r.Context().Err() == nil && i < 4*h1.MaxInterim; i++ {
+		w.WriteHeader(http.StatusEarlyHints)
+	}
+	<-r.Context().Done()
+}
+
+// TestHintsForARequestThatIsGone: the origin goes on with interim answers while
+// the client gives its request up, when nobody may touch the answer any more.
+func TestHintsForARequestThatIsGone(t *testing.T) {
+	b := intercepting(t, tlsOrigin(t, http.HandlerFunc(endlessHints), "h2"), allow("api.test"), true)
+	c := b.browser(t, true)
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
+			cancel()
+			return nil
+		}})
+		req, _ := http.NewRequestWithContext(ctx, "GET", "https://api.test/", nil)
+		if resp, err := c.Do(req); err == nil {
+			t.Fatal(resp.Status)
+		}
+		cancel()
+	}
+}
+
+// TestInterimAnswersAreBounded: they are no channel that never comes to a verdict.
+func TestInterimAnswersAreBounded(t *testing.T) {
+	for name, h2 := range bothVersions {
+		for _, protocol := range []string{"h2", "http/1.1"} {
+			t.Run(name+" to "+protocol, func(t *testing.T) {
+				b := intercepting(t, tlsOrigin(t, http.HandlerFunc(endlessHints), protocol), allow("api.test"), true)
+				var hints atomic.Int32
+				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
+					hints.Add(1)
+					return nil
+				}})
+				req, _ := http.NewRequestWithContext(ctx, "GET", "https://api.test/", nil)
+				resp, err := b.browser(t, h2).Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				body, _ := io.ReadAll(resp.Body)
+				if resp.StatusCode != 502 || !strings.Contains(string(body), "interim") {
+					t.Errorf("%s %s", resp.Status, body)
+				}
+				if n := hints.Load(); n < h1.MaxInterim || n > h1.MaxInterim+1 {
+					t.Errorf("%d passed", n)
+				}
+			})
+		}
+	}
+}
+
+// TestDialForARequestThatIsGone: a connection comes up for a request that was
+// given up meanwhile, and whose record is written.
+func TestDialForARequestThatIsGone(t *testing.T) {
+	dialling, goOn := make(chan struct{}), make(chan struct{})
+	busy := make(chan struct{})
+	origin := tlsOrigin(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(busy)
+		<-r.Context().Done()
+	}), "http/1.1")
+	b := intercepting(t, origin, allow("api.test"), true)
+	var dials atomic.Int32
+	b.srv.o.Dial = func(ctx context.Context, _ netip.AddrPort) (net.Conn, error) {
+		if dials.Add(1) == 2 {
+			close(dialling)
+			<-goOn
+		}
+		return (&net.Dialer{}).DialContext(ctx, "tcp", origin)
+	}
+	c := b.browser(t, true)
+	get := func(ctx context.Context) {
+		req, _ := http.NewRequestWithContext(ctx, "GET", "https://api.test/", nil)
+		if resp, err := c.Do(req); err == nil {
+			resp.Body.Close()
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); get(ctx) }()
+	<-busy
+	second, giveUp := context.WithCancel(t.Context())
+	go func() { <-dialling; giveUp() }()
+	get(second)
+	close(goOn) // whatever the proxy is at
+	if !eventually(patience, func() bool { return len(b.records.verdicts()) == 2 }) { // the tunnel's and the second request's
+		t.Errorf("records %+v", b.records.verdicts())
+	}
+	cancel()
+	<-ended
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -25,40 +24,13 @@ type h2exchange struct {
 	f *flow
 	v verdict
 
-	mu  sync.Mutex
-	bad *policy.Ruling // why a dial failed
-}
-
-// dial connects to the origin for the transport.
-func (x *h2exchange) dial(ctx context.Context) (net.Conn, error) {
-	s := x.h.s
-	var conn net.Conn
-	if first := x.t.takeFirst(); first != nil {
-		conn = first.conn
-	} else {
-		v := x.v
-		if s.vet(ctx, &v); !v.OK() {
-			return nil, x.failed(&v.Ruling)
-		}
-		c, _, bad := s.dial(ctx, &v, x.f, true)
-		if bad != nil {
-			return nil, x.failed(bad)
-		}
-		conn = c
-	}
-	tc, err := s.upstreamTLS(ctx, conn, x.v.Host, "h2", "http/1.1")
-	if err != nil {
-		conn.Close()
-		return nil, x.failed(tlsRuling(x.v.Authority, err))
-	}
-	return tc, nil
-}
-
-func (x *h2exchange) failed(r *policy.Ruling) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.bad = r
-	return errors.New(r.Cause)
+	// The transport dials, and hands interim answers on, in goroutines of its own
+	// that may outlive the request. What they share with it is below mu.
+	mu       sync.Mutex
+	bad      *policy.Ruling // why a dial or the origin failed
+	dialled  *flow          // what a dial found out
+	interims int
+	over     bool // the answer's head is there, or will not come
 }
 
 func (x *h2exchange) run(w http.ResponseWriter, r *http.Request, cred *credential) {
@@ -68,6 +40,7 @@ func (x *h2exchange) run(w http.ResponseWriter, r *http.Request, cred *credentia
 	}
 	up := &countedBody{ReadCloser: r.Body}
 	resp, err := tr.RoundTrip(x.outgoing(w, r, cred, up))
+	x.settle()
 	if err != nil {
 		x.refuse(w, x.roundTripRuling(err))
 		return
@@ -101,11 +74,7 @@ func (x *h2exchange) run(w http.ResponseWriter, r *http.Request, cred *credentia
 // our credential, no trailers.
 func (x *h2exchange) outgoing(w http.ResponseWriter, r *http.Request, cred *credential, body io.ReadCloser) *http.Request {
 	trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
-		blotHeader(http.Header(h), cred)
-		copyHeader(w.Header(), http.Header(h))
-		w.WriteHeader(code)
-		clear(w.Header())
-		return nil
+		return x.interim(w, cred, code, http.Header(h))
 	}}
 	ctx := httptrace.WithClientTrace(context.WithValue(r.Context(), dialKey{}, x), trace)
 	host := x.v.HostHeader(443)

@@ -16,6 +16,13 @@ type Response struct {
 	Close  bool
 }
 
+// MaxInterim bounds the interim answers (1xx) to one request. They come before
+// the verdict is written and are no body, so that nothing else would bound them.
+const MaxInterim = 256
+
+// ErrInterim is the fault of an origin that sends more of them.
+var ErrInterim error = &Error{Status: 502, Reason: "more than 256 interim answers to one request"}
+
 // ReadResponse takes the head of an answer to a request with this method off
 // the source.
 func ReadResponse(s *Source, method string) (Response, error) {
