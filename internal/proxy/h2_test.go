@@ -176,7 +176,7 @@ func TestDialForARequestThatIsGone(t *testing.T) {
 	second, giveUp := context.WithCancel(t.Context())
 	go func() { <-dialling; giveUp() }()
 	get(second)
-	close(goOn) // whatever the proxy is at
+	close(goOn)                                                                       // whatever the proxy is at
 	if !eventually(patience, func() bool { return len(b.records.verdicts()) == 2 }) { // the tunnel's and the second request's
 		t.Errorf("records %+v", b.records.verdicts())
 	}

@@ -17,7 +17,7 @@ const (
 	tick       = time.Second
 	lookEvery  = 15 * time.Second // at the sockets of each connection
 	stallLimit = 2 * time.Minute  // bytes wait to be sent and nobody takes them
-	halfLimit  = 5 * time.Minute  // one direction has ended, the other is silent
+	halfLimit  = 5 * time.Minute  // the client, or one direction, has ended, and the rest is silent
 	quietLimit = 2 * time.Hour    // nothing in either direction
 )
 
@@ -93,7 +93,15 @@ const revoked = "revoked"
 type socketState struct {
 	moved   uint64 // bytes received and acknowledged so far
 	waiting bool   // bytes are queued that the peer does not take
+	ended   bool   // the peer sends no more
+	gone    bool   // the peer has reset the connection
 }
+
+// States of a socket, as the kernel numbers them.
+const (
+	tcpClose     = 7
+	tcpCloseWait = 8
+)
 
 func stateOf(c net.Conn) socketState {
 	sc, ok := c.(syscall.Conn)
@@ -107,13 +115,17 @@ func stateOf(c net.Conn) socketState {
 	var st socketState
 	rc.Control(func(fd uintptr) {
 		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			st = socketState{moved: info.Bytes_received + info.Bytes_acked, waiting: info.Notsent_bytes > 0}
+			st = socketState{moved: info.Bytes_received + info.Bytes_acked, waiting: info.Notsent_bytes > 0,
+				ended: info.State == tcpCloseWait, gone: info.State == tcpClose}
 		}
 	})
 	return st
 }
 
-// look cuts a connection on which nothing moves for too long.
+// look cuts a connection on which nothing moves for too long. That the client has
+// left is seen here and nowhere else while its request waits for an answer:
+// nobody reads from it then. One that has only said that it sends no more looks
+// the same as one that has closed.
 func (l *live) look(now time.Time) {
 	l.mu.Lock()
 	conn, up, resting, half := l.conn, l.up, l.rest, l.half
@@ -124,7 +136,7 @@ func (l *live) look(now time.Time) {
 	st := stateOf(conn)
 	if up != nil {
 		other := stateOf(up)
-		st = socketState{moved: st.moved + other.moved, waiting: st.waiting || other.waiting}
+		st.moved, st.waiting = st.moved+other.moved, st.waiting || other.waiting
 	}
 	l.mu.Lock()
 	if st.moved != l.moved || l.movedAt.IsZero() {
@@ -133,9 +145,11 @@ func (l *live) look(now time.Time) {
 	quiet := now.Sub(l.movedAt)
 	l.mu.Unlock()
 	switch {
+	case st.gone:
+		l.cut("the client has left")
 	case st.waiting && quiet >= stallLimit:
 		l.cut("stalled")
-	case half && quiet >= halfLimit:
+	case (half || st.ended) && quiet >= halfLimit:
 		l.cut("half-closed and silent")
 	case quiet >= quietLimit:
 		l.cut("idle")

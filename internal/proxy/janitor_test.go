@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"bufio"
+	"net"
+	"testing"
+	"time"
+)
+
+// TestE89ClientLeavesBeforeTheAnswer: a request that nobody waits for any more
+// holds neither a connection of the sandbox's nor one to the origin; one that
+// somebody waits for is left alone, however long the origin is silent.
+func TestE89ClientLeavesBeforeTheAnswer(t *testing.T) {
+	type step struct {
+		after time.Duration // the janitor looks, so long after its first look
+		cut   bool
+	}
+	for name, tt := range map[string]struct {
+		leave func(*net.TCPConn) error
+		steps []step
+	}{
+		"waits":  {func(*net.TCPConn) error { return nil }, []step{{quietLimit - time.Second, false}, {quietLimit, true}}},
+		"ended":  {(*net.TCPConn).CloseWrite, []step{{halfLimit - time.Second, false}, {halfLimit, true}}},
+		"closed": {(*net.TCPConn).Close, []step{{halfLimit - time.Second, false}, {halfLimit, true}}},
+		"reset": {func(c *net.TCPConn) error {
+			c.SetLinger(0)
+			return c.Close()
+		}, []step{{time.Second, true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked, ended := make(chan struct{}), make(chan struct{})
+			b := scripted(t, allow("a.test"), func(_ net.Conn, br *bufio.Reader) {
+				head(br)
+				close(asked)
+				br.ReadByte()
+				close(ended)
+			})
+			c := b.dial(t)
+			c.send(t, "GET http://a.test/ HTTP/1.1\r\nHost: x\r\n\r\n")
+			<-asked
+			if err := tt.leave(c.Conn.(*net.TCPConn)); err != nil {
+				t.Fatal(err)
+			}
+			l := b.srv.flows.all()[0]
+			if !eventually(patience, func() bool { s := stateOf(l.conn); return name == "waits" || s.ended || s.gone }) {
+				t.Fatal("the kernel does not see it leave")
+			}
+			if name != "reset" {
+				l.look(time.Now())
+			}
+			start := l.movedAt
+			if start.IsZero() {
+				start = time.Now()
+			}
+			for _, s := range tt.steps {
+				l.look(start.Add(s.after))
+				if cut := l.reason("") != ""; cut != s.cut {
+					t.Fatalf("after %v: cut %v, %s", s.after, cut, l.reason("nothing"))
+				}
+			}
+			<-ended
+			if !eventually(patience, func() bool { return !b.srv.flows.busy() }) {
+				t.Error("the sandbox's connection is held")
+			}
+		})
+	}
+}
