@@ -56,7 +56,10 @@ func (x *exchange) key() origin.Key {
 func (x *exchange) connect(ctx context.Context, fresh bool) (*origin.Conn, *policy.Ruling) {
 	if t := x.c.first; t != nil && !fresh {
 		x.c.first = nil
-		return x.prepare(ctx, t.conn, t.addr)
+		if t.usable() {
+			return x.prepare(ctx, t.conn, t.addr)
+		}
+		t.conn.Close()
 	}
 	if !fresh {
 		if o := x.c.s.pool.Get(x.key()); o != nil {

@@ -67,11 +67,16 @@ type h2tunnel struct {
 	first *tunnelOrigin // dialled with the tunnel, used by the first request
 }
 
+// takeFirst is nil when it was taken, or is of no use any more.
 func (t *h2tunnel) takeFirst() *tunnelOrigin {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	first := t.first
 	t.first = nil
+	if first != nil && !first.usable() {
+		first.conn.Close()
+		return nil
+	}
 	return first
 }
 

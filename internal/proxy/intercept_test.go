@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/origin"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
@@ -276,6 +278,64 @@ func TestE60PinningClientLeavesARecord(t *testing.T) {
 	}
 	if why := b.records.ends()[0].Flow.Close; !strings.Contains(why, "refused the run's certificate") {
 		t.Errorf("close reason %q", why)
+	}
+}
+
+// TestTunnelOutlivesItsFirstConnection: an origin does not wait for ever for the
+// first request of a tunnel, and a client that opened it early loses nothing.
+func TestTunnelOutlivesItsFirstConnection(t *testing.T) {
+	secure := tlsOrigin(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "here") }), "h2", "http/1.1")
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "here") }))
+	t.Cleanup(plain.Close)
+	for name, protocol := range map[string]string{"HTTP1": "http/1.1", "HTTP2": "h2", "plain": ""} {
+		t.Run(name, func(t *testing.T) {
+			b := intercepting(t, secure, allow("api.test"), false)
+			var first atomic.Pointer[net.TCPConn]
+			b.srv.o.Dial = func(ctx context.Context, _ netip.AddrPort) (net.Conn, error) {
+				addr := secure
+				if protocol == "" {
+					addr = plain.Listener.Addr().String()
+				}
+				if first.Load() == nil {
+					l, err := net.Listen("tcp", "127.0.0.1:0")
+					if err != nil {
+						return nil, err
+					}
+					defer l.Close() // which resets what nobody accepted
+					addr = l.Addr().String()
+				}
+				c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+				if err == nil {
+					first.CompareAndSwap(nil, c.(*net.TCPConn))
+				}
+				return c, err
+			}
+			c := b.dial(t)
+			target := map[bool]string{true: "api.test:80", false: "api.test:443"}[protocol == ""]
+			c.send(t, "CONNECT "+target+" HTTP/1.1\r\n\r\n")
+			c.answer(t, "CONNECT")
+			if !eventually(patience, func() bool { return !origin.Quiet(first.Load()) }) {
+				t.Fatal("the first connection stays")
+			}
+			tr := &http.Transport{Protocols: new(http.Protocols)}
+			tr.Protocols.SetHTTP1(protocol != "h2")
+			tr.Protocols.SetHTTP2(protocol == "h2")
+			tunnel := bufferedConn{c.Conn, c.br}
+			tr.DialContext = func(context.Context, string, string) (net.Conn, error) { return tunnel, nil }
+			tr.DialTLSContext = func(context.Context, string, string) (net.Conn, error) {
+				return tls.Client(tunnel, &tls.Config{ServerName: "api.test", RootCAs: b.runCA.pool(), NextProtos: []string{protocol}}), nil
+			}
+			defer tr.CloseIdleConnections()
+			scheme := map[bool]string{true: "http", false: "https"}[protocol == ""]
+			resp, err := (&http.Client{Transport: tr, Timeout: patience}).Get(scheme + "://api.test/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if body, _ := io.ReadAll(resp.Body); string(body) != "here" {
+				t.Errorf("%s %s", resp.Status, body)
+			}
+		})
 	}
 }
 

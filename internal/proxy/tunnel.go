@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/h1"
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/origin"
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/policy"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
@@ -19,6 +20,10 @@ type tunnelOrigin struct {
 	conn net.Conn
 	addr netip.AddrPort
 }
+
+// usable reports whether the origin still waits for the first request. A client
+// may open its tunnel long before it has one.
+func (t *tunnelOrigin) usable() bool { return origin.Quiet(t.conn) }
 
 // connect serves one CONNECT: verdict, dial, 200, then a look at the first bytes.
 func (c *front) connect(ctx context.Context, req h1.Request) step {
