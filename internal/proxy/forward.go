@@ -142,7 +142,7 @@ func dialCause(err error) string {
 	switch {
 	case isTimeout(err), errors.Is(err, context.DeadlineExceeded):
 		return noAnswer
-	case errors.As(err, &oe) && oe.Err != nil:
+	case errors.As(err, &oe) && oe.Err != nil && (oe.Addr != nil || oe.Source != nil):
 		return oe.Err.Error()
 	}
 	return err.Error()
@@ -163,7 +163,7 @@ func tlsCause(err error) string {
 	if errors.As(err, &ce) {
 		return "its certificate is not valid: " + ce.Err.Error()
 	}
-	return err.Error()
+	return dialCause(err)
 }
 
 func tlsHint(err error) string {

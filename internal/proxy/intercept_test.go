@@ -281,6 +281,45 @@ func TestE60PinningClientLeavesARecord(t *testing.T) {
 	}
 }
 
+// TestE61HandshakeThatTheOriginEnds: the refusal says what happened, and nothing
+// of the addresses at both ends.
+func TestE61HandshakeThatTheOriginEnds(t *testing.T) {
+	for end, cause := range map[string]string{"reset": "TLS to api.test:443", "alert": "handshake failure"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				c.Read(make([]byte, 1))
+				if end == "alert" {
+					c.Write([]byte{0x15, 3, 3, 0, 2, 2, 40})
+				}
+				c.Close() // over unread bytes
+			}
+		}()
+		for name, h2 := range bothVersions {
+			t.Run(end+" "+name, func(t *testing.T) {
+				b := intercepting(t, l.Addr().String(), allow("api.test"), true)
+				resp, err := b.browser(t, h2).Get("https://api.test/")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				body, _ := io.ReadAll(resp.Body)
+				if resp.StatusCode != 502 || !strings.Contains(string(body), "builtin:upstream-tls") || !strings.Contains(string(body), cause) || strings.Contains(string(body), "127.0.0.1") {
+					t.Errorf("%s %s", resp.Status, body)
+				}
+			})
+		}
+	}
+}
+
 // TestTunnelOutlivesItsFirstConnection: an origin does not wait for ever for the
 // first request of a tunnel, and a client that opened it early loses nothing.
 func TestTunnelOutlivesItsFirstConnection(t *testing.T) {
