@@ -197,7 +197,8 @@ func TestE76ExpectContinue(t *testing.T) {
 		io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n")
 		body := make([]byte, 2)
 		io.ReadFull(br, body)
-		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n%s", body)
+		// It closes now, and a POST that finds it closing cannot be sent again.
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n%s", body)
 	})
 	c := b.dial(t)
 	c.send(t, "POST http://a.test/yes HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")

@@ -53,6 +53,7 @@ func (p *Plugin) StartTask(ctx context.Context, cfg TaskConfig) (TaskHandle, *Ne
 	if err := checkEcho(sent, answer.GetHandle()); err != nil {
 		return TaskHandle{}, nil, p.breaches.add(TrapHandle, "StartTask", err.Error())
 	}
+	p.given(cfg.ID, inst)
 	h := answer.GetHandle()
 	return TaskHandle{
 		Version: int(h.GetVersion()), Config: cfg, State: TaskState(h.GetState()), DriverState: h.GetDriverState(),
@@ -67,14 +68,35 @@ func (p *Plugin) RecoverTask(ctx context.Context, h TaskHandle) error {
 		return err
 	}
 	_, err = inst.Driver.RecoverTask(ctx, &driverpb.RecoverTaskRequest{Handle: toHandle(h)})
+	if err == nil {
+		p.given(h.Config.ID, inst)
+	}
 	return p.settle(ctx, inst, "RecoverTask", err)
 }
 
-// WaitTask blocks until the task has exited. [ErrPluginGone] says that the plugin died instead.
+// given notes which process has a task. A real client's handle on a task is bound to that one.
+func (p *Plugin) given(id string, inst *instance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.knows[id] = inst
+}
+
+// taken notes that no process has a task any more.
+func (p *Plugin) taken(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.knows, id)
+}
+
+// WaitTask blocks until the task has exited. [ErrPluginGone] says that the plugin died instead,
+// also when it did before this call and another one is there that was not given the task.
 func (p *Plugin) WaitTask(ctx context.Context, id string) (ExitResult, error) {
 	inst, err := p.instance(ctx)
 	if err != nil {
 		return ExitResult{}, err
+	}
+	if p.passedOver(id, inst) {
+		return ExitResult{}, ErrPluginGone
 	}
 	answer, err := inst.Driver.WaitTask(ctx, &driverpb.WaitTaskRequest{TaskId: id})
 	if err != nil {
@@ -86,6 +108,14 @@ func (p *Plugin) WaitTask(ctx context.Context, id string) (ExitResult, error) {
 		return ExitResult{}, err
 	}
 	return fromExit(answer.GetResult(), answer.GetErr()), nil
+}
+
+// passedOver reports a task that another process was given than this one.
+func (p *Plugin) passedOver(id string, inst *instance) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	has := p.knows[id]
+	return has != nil && has != inst
 }
 
 // checkWaitError reports a wait that failed while the task runs: a client takes the task for
@@ -124,6 +154,9 @@ func (p *Plugin) DestroyTask(ctx context.Context, id string, force bool) error {
 		return err
 	}
 	_, err = inst.Driver.DestroyTask(ctx, &driverpb.DestroyTaskRequest{TaskId: id, Force: force})
+	if err == nil {
+		p.taken(id)
+	}
 	return p.settle(ctx, inst, "DestroyTask", err)
 }
 

@@ -192,6 +192,35 @@ func TestRelaunchFails(t *testing.T) {
 	}
 }
 
+// TestCrashBeforeTheWait: a plugin that dies between the start of a task and the wait for it
+// has died for that wait, although its successor answers: the task is not over, but to be
+// recovered.
+func TestCrashBeforeTheWait(t *testing.T) {
+	p := inMemory(t, newFake(nil), Options{})
+	task := startShell(t, p, "sleep 3600") // whose own wait may come first or not
+	cfg := task.Handle().Config
+	cfg.ID += "x"
+	handle, _, err := p.StartTask(deadline(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Crash(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another plugin", func() bool { return p.Launches() == 2 })
+	if _, err := p.WaitTask(deadline(t), cfg.ID); !errors.Is(err, ErrPluginGone) {
+		t.Errorf("wait: %v", err)
+	}
+	if err := p.RecoverTask(deadline(t), handle); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { _, err := p.WaitTask(t.Context(), cfg.ID); ended <- err }()
+	if err := errors.Join(p.StopTask(deadline(t), cfg.ID, 0, "SIGKILL"), <-ended, p.DestroyTask(deadline(t), cfg.ID, true), task.Stop(deadline(t))); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestInMemoryCrash: the server is made anew and the task recovered, without any process.
 func TestInMemoryCrash(t *testing.T) {
 	var servers []*fake

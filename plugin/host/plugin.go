@@ -50,10 +50,11 @@ type Plugin struct {
 	care sync.WaitGroup // the goroutines that look after the plugin
 
 	mu       sync.Mutex
-	current  *instance     // nil while the plugin is down
-	launched int           // processes that were brought up so far
-	lastErr  error         // why the last relaunch failed
-	changed  chan struct{} // closed and replaced when current or lastErr change
+	current  *instance            // nil while the plugin is down
+	launched int                  // processes that were brought up so far
+	lastErr  error                // why the last relaunch failed
+	knows    map[string]*instance // by task id, which process was given the task
+	changed  chan struct{}        // closed and replaced when current or lastErr change
 }
 
 // Launch starts the plugin executable as an agent does when it starts: asked once, tried once,
@@ -77,7 +78,7 @@ func InMemory(ctx context.Context, newServer func(hclog.Logger) wire.Server, o O
 func newPlugin(o Options) *Plugin {
 	o = o.withDefaults()
 	p := &Plugin{
-		opts: o, log: o.logger(), breaches: &breachLog{notify: o.OnBreach}, changed: make(chan struct{}),
+		opts: o, log: o.logger(), breaches: &breachLog{notify: o.OnBreach}, changed: make(chan struct{}), knows: map[string]*instance{},
 		codeGrace: 3 * time.Second,
 		stopRetries: []time.Duration{
 			5 * time.Second, 20 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute,

@@ -89,6 +89,15 @@ func checkLostExec(t *testing.T, b *bench) {
 
 func checkParallel(t *testing.T, b *bench) {
 	ref := b.idle(t)
+	// Where there are streams one is open all the while, so that the others are
+	// beside it however fast each of them is over.
+	beside, err := b.r.ExecStream(b.ctx, ref, runner.ExecSpec{Argv: []string{"cat"}})
+	switch {
+	case err == nil:
+		defer beside.Close()
+	case !errors.Is(err, runner.ErrExecStreamUnsupported):
+		t.Errorf("ExecStream: %v", err)
+	}
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
