@@ -76,7 +76,7 @@ func (d *Docker) create(ctx context.Context, sessionID string, spec runner.Sandb
 		return "", err
 	}
 	defer release()
-	unhold, err := d.holdWorkspaces(ctx, spec)
+	unhold, err := d.holdWorkspace(ctx, spec.Labels, spec.RunID.String())
 	if err != nil {
 		return "", err
 	}

@@ -11,6 +11,10 @@ import (
 // ErrExhausted without a free slot, ErrNotFound for a session that is gone
 // where one is needed, ErrUnavailable when the engine could not be asked.
 
+// ErrInUse: the session's workspace is another's at the moment. It is an
+// ErrExhausted, since waiting helps.
+var ErrInUse = fmt.Errorf("in use: %w", runner.ErrExhausted)
+
 // noCapacity is the refusal of a session for want of a slot.
 func noCapacity(used, total int) error {
 	return fmt.Errorf("no capacity: %d/%d: %w", used, total, runner.ErrExhausted)

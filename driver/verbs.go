@@ -65,7 +65,8 @@ func (d *Docker) Suspend(ctx context.Context, id string, warm bool) error {
 }
 
 // Resume brings a session back under the same id. One that was stopped needs
-// a slot again and is refused when there is none.
+// again what it gave back then, a slot and its workspace, and is refused while
+// one of them is another's.
 func (d *Docker) Resume(ctx context.Context, id string) error {
 	l, found, err := d.find(ctx, id)
 	switch {
@@ -74,12 +75,7 @@ func (d *Docker) Resume(ctx context.Context, id string) error {
 	case !found:
 		return noSession(id)
 	case !l.Running:
-		release, rerr := d.slots.reserve(ctx, d.engine, id)
-		if rerr != nil {
-			return fmt.Errorf("resume session %q: %w", id, rerr)
-		}
-		defer release()
-		err = d.engine.Start(ctx, id)
+		err = d.startAgain(ctx, l)
 	case l.Suspended:
 		err = d.engine.Unpause(ctx, id)
 	}
@@ -87,6 +83,21 @@ func (d *Docker) Resume(ctx context.Context, id string) error {
 		return fmt.Errorf("resume session %q: %w", id, err)
 	}
 	return nil
+}
+
+// startAgain starts a session that was stopped.
+func (d *Docker) startAgain(ctx context.Context, l EngineSandbox) error {
+	release, err := d.slots.reserve(ctx, d.engine, l.Ref)
+	if err != nil {
+		return err
+	}
+	defer release()
+	unhold, err := d.holdWorkspace(ctx, l.Labels, l.Labels[runLabel])
+	if err != nil {
+		return err
+	}
+	defer unhold()
+	return d.engine.Start(ctx, l.Ref)
 }
 
 // Snapshot commits a session's file system; see Driver. A minted ref is

@@ -18,11 +18,12 @@ func exclusive(t *runner.TaskProcess) string {
 	return ""
 }
 
-// holdWorkspaces claims a session's workspace volume until the sandbox shows
-// in the engine's list. One that another sandbox uses is refused: two agents in
-// one work tree destroy each other's work.
-func (d *Docker) holdWorkspaces(ctx context.Context, spec runner.SandboxSpec) (release func(), err error) {
-	volume := spec.Labels[WorkspaceLabel]
+// holdWorkspace claims the workspace volume of a run until its sandbox shows as
+// running in the engine's list. labels are the sandbox's; without a workspace in
+// them nothing is claimed. A volume that another sandbox uses is refused: two
+// agents in one work tree destroy each other's work.
+func (d *Docker) holdWorkspace(ctx context.Context, labels map[string]string, run string) (release func(), err error) {
+	volume := labels[WorkspaceLabel]
 	if volume == "" {
 		return func() {}, nil
 	}
@@ -30,7 +31,7 @@ func (d *Docker) holdWorkspaces(ctx context.Context, spec runner.SandboxSpec) (r
 	if err != nil {
 		return nil, fmt.Errorf("workspace %s: %w", volume, err)
 	}
-	if err := d.workspaceFree(ctx, volume, spec.RunID.String()); err != nil {
+	if err := d.workspaceFree(ctx, volume, run); err != nil {
 		release()
 		return nil, err
 	}
@@ -38,6 +39,7 @@ func (d *Docker) holdWorkspaces(ctx context.Context, spec runner.SandboxSpec) (r
 }
 
 // workspaceFree is nil when no living sandbox but that of run uses the volume.
+// One that is stopped does not use it: it asks again when it is started.
 func (d *Docker) workspaceFree(ctx context.Context, volume, run string) error {
 	all, err := d.engine.ListSandboxes(ctx)
 	if err != nil {
@@ -46,7 +48,7 @@ func (d *Docker) workspaceFree(ctx context.Context, volume, run string) error {
 	for _, l := range all {
 		if l.Running && l.Labels[WorkspaceLabel] == volume && l.Labels[runLabel] != run {
 			return fmt.Errorf("workspace %s is in use by session %q (%s); it is free when that has ended: %w",
-				volume, l.Labels[d.opts.Label], l.Ref, runner.ErrExhausted)
+				volume, l.Labels[d.opts.Label], l.Ref, ErrInUse)
 		}
 	}
 	return nil
