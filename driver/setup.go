@@ -3,12 +3,15 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
@@ -24,6 +27,9 @@ type SetupSpec struct {
 	Env map[string]string
 	// Caps are what root keeps while it runs.
 	Caps []string
+	// Learn says that the sidecar holds nobody to the policy's lists (it is told
+	// apart from them), so that what comes of it is none of the policy's.
+	Learn bool
 	// Private makes an image of this run's alone, which nobody finds again.
 	Private bool
 	// Watch, when not nil, is run beside the script, with the ref of its sandbox,
@@ -42,8 +48,9 @@ type SetupBuilder interface {
 	// BuildSetup makes it. Builds of one image wait for the first, and have its
 	// result. A script that fails is a *SetupError, and leaves no image.
 	BuildSetup(ctx context.Context, s SetupSpec) (ref string, err error)
-	// DropSetup removes the image of a private setup; an absent one is nil.
-	DropSetup(ctx context.Context, ref string) error
+	// DropPrivate removes the image that a private setup made in the run, also
+	// one that an earlier process left. Where there is none it is nil.
+	DropPrivate(ctx context.Context, run uuid.UUID) error
 }
 
 // SetupError is a setup script that failed.
@@ -59,6 +66,8 @@ type setupEngine interface {
 	ImageID(ctx context.Context, image string, src runner.ImageSource, labels map[string]string) (string, error)
 	// OwnImagePresent reports whether an image of ours is there, for those labels.
 	OwnImagePresent(ctx context.Context, ref string, labels map[string]string) (bool, error)
+	// ListOwnImages lists the images of ours.
+	ListOwnImages(ctx context.Context) ([]runner.Image, error)
 	// RemoveOwnImage removes an image of ours that nobody uses.
 	RemoveOwnImage(ctx context.Context, ref string) error
 	// Committable is nil when a sandbox's changes can become an image.
@@ -69,7 +78,7 @@ type setupEngine interface {
 
 // setupSchema is part of every setup's hash: a driver that builds differently
 // has images of its own.
-const setupSchema = 1
+const setupSchema = 2
 
 // setupPower is the engine's power to build setups.
 func (d *Docker) setupPower() (setupEngine, error) {
@@ -101,13 +110,32 @@ func (d *Docker) FindSetup(ctx context.Context, s SetupSpec) (ref string, found 
 	return ref, found, err
 }
 
-// DropSetup removes an image that nobody will look for.
-func (d *Docker) DropSetup(ctx context.Context, ref string) error {
+// DropPrivate removes a private setup's image; see SetupBuilder.
+func (d *Docker) DropPrivate(ctx context.Context, run uuid.UUID) error {
 	e, err := d.setupPower()
+	if err != nil {
+		return nil // then it has made none
+	}
+	all, err := e.ListOwnImages(ctx)
 	if err != nil {
 		return err
 	}
-	return e.RemoveOwnImage(ctx, ref)
+	var errs []error
+	for _, i := range all {
+		if strings.HasPrefix(i.Ref, setupRepository) && strings.HasSuffix(i.Ref, privateMark(run)) {
+			errs = append(errs, e.RemoveOwnImage(ctx, i.Ref))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// setupRepository holds the images of setups.
+const setupRepository = "rainier-env:"
+
+// privateMark ends the names of images that are one run's alone. No hash is as
+// short.
+func privateMark(run uuid.UUID) string {
+	return "-" + strings.ReplaceAll(run.String(), "-", "")[:12]
 }
 
 var envRef = regexp.MustCompile(`[^a-z0-9]+`)
@@ -116,21 +144,23 @@ var envRef = regexp.MustCompile(`[^a-z0-9]+`)
 // the result; it is keyed, since values are in it.
 func setupRef(e setupEngine, s SetupSpec, imageID string) (string, error) {
 	b := s.Sandbox
-	var env []string
+	// As bytes: what is no UTF-8 would be written as the same character, whatever
+	// it is.
+	var env [][]byte
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
-		env = append(env, k+"="+s.Env[k])
+		env = append(env, []byte(k+"="+s.Env[k]))
 	}
 	text, err := json.Marshal([]any{
-		setupSchema, s.Namespace, imageID, s.Script, env, slices.Sorted(slices.Values(s.Caps)),
-		b.ConfinementClass, b.ProxyConfig.Policy, b.ProxyConfig.MITMHosts,
+		setupSchema, s.Namespace, imageID, []byte(s.Script), env, slices.Sorted(slices.Values(s.Caps)),
+		b.ConfinementClass, b.ProxyConfig.Policy, b.ProxyConfig.MITMHosts, s.Learn,
 	})
 	if err != nil {
 		return "", err
 	}
 	env0 := strings.Trim(envRef.ReplaceAllString(strings.ToLower(s.Namespace), "-"), "-")
-	ref := "rainier-env:" + env0[:min(len(env0), 40)] + "-" + e.KeyedDigest("setup\x00"+string(text))
+	ref := setupRepository + env0[:min(len(env0), 40)] + "-" + e.KeyedDigest("setup\x00"+string(text))
 	if s.Private {
-		ref += "-" + strings.ReplaceAll(b.RunID.String(), "-", "")[:12]
+		ref += privateMark(b.RunID)
 	}
 	return ref, nil
 }

@@ -43,6 +43,15 @@ func (b *builder) OwnImagePresent(_ context.Context, ref string, _ map[string]st
 	return b.images[ref], b.fails["OwnImagePresent"]
 }
 
+func (b *builder) ListOwnImages(context.Context) (all []runner.Image, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for ref := range b.images {
+		all = append(all, runner.Image{Ref: ref})
+	}
+	return all, nil
+}
+
 func (b *builder) RemoveOwnImage(_ context.Context, ref string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,7 +130,13 @@ func TestK26SetupHash(t *testing.T) {
 		"env value": func(s *driver.SetupSpec) { s.Env = map[string]string{"A": "2"} },
 		"caps":      func(s *driver.SetupSpec) { s.Caps = nil },
 		"policy":    func(s *driver.SetupSpec) { s.Sandbox.ProxyConfig.Policy.AllowedDomains = []string{"a.example"} },
+		"learn":     func(s *driver.SetupSpec) { s.Learn = true },
 		"private":   func(s *driver.SetupSpec) { s.Private = true },
+		// Scripts are bytes, of a text in any encoding.
+		"no text":       func(s *driver.SetupSpec) { s.Script += "\xe4" },
+		"other no text": func(s *driver.SetupSpec) { s.Script += "\xfc" },
+		"env no text":   func(s *driver.SetupSpec) { s.Env = map[string]string{"A": "\xe4"} },
+		"another":       func(s *driver.SetupSpec) { s.Env = map[string]string{"A": "\xfc"} },
 	} {
 		s := aSetup()
 		change(&s)
@@ -244,5 +259,30 @@ func TestD11WatchEndsBeforeTheSandbox(t *testing.T) {
 	})
 	if _, err := d.BuildSetup(t.Context(), s); err != nil || !over {
 		t.Errorf("%v, over: %v", err, over)
+	}
+}
+
+// D-11: an image that is one run's alone is dropped by the run, also by a process
+// that has not made it; no other run's and nobody's cache goes with it.
+func TestD11PrivateImagesAreDroppedByTheirRun(t *testing.T) {
+	d, b := newBuilder()
+	kept, mine, others := aSetup(), aSetup(), aSetup()
+	mine.Private, others.Private = true, true
+	var refs []string
+	for _, s := range []driver.SetupSpec{kept, mine, others} {
+		ref, err := d.BuildSetup(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, ref)
+	}
+	next := driver.NewDocker(b, driver.DockerOpts{})
+	for range 2 { // one that is gone is no fault
+		if err := next.DropPrivate(t.Context(), mine.Sandbox.RunID); err != nil {
+			t.Error(err)
+		}
+		if !b.images[refs[0]] || b.images[refs[1]] || !b.images[refs[2]] {
+			t.Errorf("left of %v: %v", refs, b.images)
+		}
 	}
 }

@@ -36,7 +36,8 @@ func (p *Plugin) DestroyTask(ctx context.Context, r *driverpb.DestroyTaskRequest
 		}
 	}
 	var serr error
-	if !known || t.state.hasStage("setup") {
+	hadSetup := !known || t.state.hasStage("setup")
+	if hadSetup {
 		serr = removeSetup(ctx, b, run)
 	}
 	if err := errors.Join(serr, removeRun(ctx, b, run)); err != nil {
@@ -44,8 +45,8 @@ func (p *Plugin) DestroyTask(ctx context.Context, r *driverpb.DestroyTaskRequest
 		go p.bury(b, id, run)
 		return nil, callError(err)
 	}
-	if known {
-		p.dropPrivate(ctx, b, t)
+	if hadSetup {
+		p.dropPrivate(ctx, b, run)
 	}
 	p.forget(id)
 	return &driverpb.DestroyTaskResponse{}, nil
@@ -103,6 +104,7 @@ func (p *Plugin) bury(b *Backend, id TaskID, run uuid.UUID) {
 	var pause backoff
 	for pause.sleep(p.life) == nil {
 		if err := errors.Join(removeSetup(p.life, b, run), removeRun(p.life, b, run)); err == nil {
+			p.dropPrivate(p.life, b, run)
 			p.log.Info("removed at last", "task_id", id, "run", run)
 			p.forget(id)
 			return

@@ -20,9 +20,8 @@ func setupRun(run uuid.UUID) uuid.UUID { return uuid.NewSHA1(run, []byte("setup"
 // setupState is a setup under way. It ends before the task's own sandbox is
 // there, or with it.
 type setupState struct {
-	private string // the image, when it is this task's alone
-	cancel  context.CancelFunc
-	done    chan struct{} // closed when the setup is over, however
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the setup is over, however
 }
 
 // settingUp reports whether the task has no sandbox yet because its setup runs.
@@ -77,9 +76,6 @@ func (p *Plugin) setUp(ctx context.Context, b *Backend, t *task, pl *plan) (star
 	t.ports.Rest()
 	sctx, cancel := context.WithCancel(t.ctx)
 	t.setup = &setupState{cancel: cancel, done: make(chan struct{})}
-	if s.Private {
-		t.setup.private = ref
-	}
 	p.tasks.put(t)
 	go func() {
 		defer cancel()
@@ -99,7 +95,7 @@ func setupOf(pl *plan, host HostConfig) (driver.SetupSpec, error) {
 	s := driver.SetupSpec{
 		Session: pl.Spec.SessionID, Namespace: own.Labels[driver.NamespaceLabel],
 		Script: pl.Setup.Text, Timeout: pl.Setup.Timeout, Env: pl.Setup.Env, Private: pl.Setup.Private,
-		Caps: host.Setups.Caps,
+		Caps: host.Setups.Caps, Learn: pl.Learn,
 		Sandbox: runner.SandboxSpec{
 			RunID: setupRun(pl.Run), Image: pl.Spec.Image, ConfinementClass: own.ConfinementClass,
 			ProxyConfig: runner.ProxyConfig{Policy: own.ProxyConfig.Policy.Clone()},
@@ -125,6 +121,7 @@ func (p *Plugin) buildAndStart(ctx context.Context, b *Backend, t *task, builder
 	p.events.emit(t.config, "The setup runs; its lines in the task's log start with [setup]")
 	err = b.Control.Prepare(control.Run{
 		ID: run, Owner: ownerOf(t.config), FilesDir: filepath.Join(t.records, "setup"), OnDecision: t.denials.hear,
+		OnApproval: t.reviews.hear, Learn: s.Learn,
 	})
 	started := false
 	defer func() {
@@ -160,14 +157,14 @@ func (p *Plugin) buildAndStart(ctx context.Context, b *Backend, t *task, builder
 	return nil
 }
 
-// dropPrivate removes the image that was made for a task alone.
-func (p *Plugin) dropPrivate(ctx context.Context, b *Backend, t *task) {
+// dropPrivate removes the image that was made for a run alone.
+func (p *Plugin) dropPrivate(ctx context.Context, b *Backend, run uuid.UUID) {
 	builder, ok := b.Driver.(driver.SetupBuilder)
-	if t.setup == nil || t.setup.private == "" || !ok {
+	if !ok {
 		return
 	}
-	if err := builder.DropSetup(ctx, t.setup.private); err != nil {
-		p.taskLog(t).Warn("the image of the setup stays", "image", t.setup.private, "error", err)
+	if err := builder.DropPrivate(ctx, setupRun(run)); err != nil {
+		p.log.Warn("the image of a setup that was not to be kept stays", "run", run, "error", err)
 	}
 }
 
