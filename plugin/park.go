@@ -155,34 +155,6 @@ func (p *Plugin) park(b *Backend, t *task) error {
 	return nil
 }
 
-// parked notes that the process of a task that is being parked is down.
-func (p *Plugin) parked(b *Backend, t *task, m parkMark) {
-	t.parking.stopped()
-	m.Stopped = true
-	if err := b.saveParkMark(t.state.Run, m); err != nil {
-		p.taskLog(t).Warn("the mark of a parked task does not say that its process was stopped", "error", err)
-	}
-	p.events.emit(t.config, "Task parked: its process was stopped and its slot is free; wardyn resume starts it again", "state", string(parkedState))
-}
-
-// notParked ends a parking that has failed where the process is known to run.
-// Elsewhere the stop may have come about, and that was no exit of the task's:
-// the parking goes on until the engine says.
-func (p *Plugin) notParked(b *Backend, t *task, m parkMark) error {
-	ctx, cancel := context.WithTimeout(p.life, askTimeout)
-	defer cancel()
-	st, err := b.Runner.AgentStatus(ctx, t.state.Ref, "")
-	switch {
-	case err != nil:
-		go p.settleParked(b, t, m)
-	case st.State.Terminal():
-		p.parked(b, t, m)
-	default:
-		return p.unpark(b, t)
-	}
-	return errors.New("its process may be stopped, so it counts as parked; resume starts it again")
-}
-
 // unpark ends a task's parking: the main process, running or not, is the task's
 // again.
 func (p *Plugin) unpark(b *Backend, t *task) error {
@@ -202,9 +174,12 @@ func (p *Plugin) resumeParked(b *Backend, t *task) error {
 	defer cancel()
 	err := b.Driver.Resume(ctx, t.state.Ref)
 	switch {
+	case errors.Is(err, driver.ErrInUse): // it says by whom
+		return err
 	case errors.Is(err, runner.ErrExhausted):
 		return fmt.Errorf("the node has no free slot; stop or park another task, or try again later: %w", err)
 	case err != nil:
+		p.settleResume(b, t)
 		return err
 	}
 	if err := p.unpark(b, t); err != nil {

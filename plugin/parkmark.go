@@ -21,6 +21,10 @@ type parkMark struct {
 	Boot    string    `json:"boot"`              // of the kernel it was parked under
 	Since   time.Time `json:"since"`             // from before the process was stopped
 	Stopped bool      `json:"stopped,omitempty"` // the process has been down
+	// Started is when the process that was stopped had been started, by the
+	// engine; zero when that could not be asked. Another time is another process,
+	// whatever the node's clock has done in between.
+	Started time.Time `json:"started,omitzero"`
 }
 
 // lost reports whether the node was booted anew since.
@@ -61,10 +65,13 @@ func (b *Backend) saveParkMark(run uuid.UUID, m parkMark) (err error) {
 		return err
 	}
 	_, werr := f.Write(data)
-	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
-		return err
+	if err = errors.Join(werr, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(tmp, b.parkPath(run))
 	}
-	return os.Rename(tmp, b.parkPath(run))
+	if err != nil {
+		os.Remove(tmp) // on a full disk nothing else would
+	}
+	return err
 }
 
 // loadParkMark is a run's mark, nil when it is not parked.

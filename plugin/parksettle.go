@@ -49,6 +49,15 @@ func (p *Plugin) settleParked(b *Backend, t *task, m parkMark) {
 	}
 }
 
+// settleResume finds out what a resume has come to whose answer was an error:
+// an engine that was too slow to say so may have started the process.
+func (p *Plugin) settleResume(b *Backend, t *task) {
+	m, err := b.loadParkMark(t.state.Run)
+	if err == nil && m != nil {
+		go p.settleParked(b, t, *m)
+	}
+}
+
 func (p *Plugin) settleOnce(b *Backend, t *task, m parkMark) error {
 	ctx, cancel := context.WithTimeout(t.ctx, parkTimeout)
 	defer cancel()
@@ -64,16 +73,19 @@ func (p *Plugin) settleOnce(b *Backend, t *task, m parkMark) error {
 		return err
 	}
 	ranAgain := m.Stopped
-	if st.State.Terminal() {
-		if ranAgain, err = startedSince(ctx, b.Runner, t.state.Ref, m.Since); err != nil {
+	if m.Stopped && st.State.Terminal() {
+		if ranAgain, err = startedSince(ctx, b.Runner, t.state.Ref, m); err != nil {
 			return err
 		}
 	}
 	switch {
 	case ranAgain: // a resume whose plugin died before it took the mark away
 		return p.unpark(b, t)
-	case st.State.Terminal():
+	case st.State.Terminal() && m.Stopped:
 		t.parking.stopped()
+		return nil
+	case st.State.Terminal():
+		p.parked(b, t, m)
 		return nil
 	}
 	// The stop was never asked for, or is under way: an exit that it brings about
@@ -85,16 +97,62 @@ func (p *Plugin) settleOnce(b *Backend, t *task, m parkMark) error {
 	return nil
 }
 
-// startedSince reports whether a main process that is down was started after a
-// time; false where the runner does not tell.
-func startedSince(ctx context.Context, r runner.Runner, ref string, at time.Time) (bool, error) {
+// parked notes that the process of a task that is being parked is down.
+func (p *Plugin) parked(b *Backend, t *task, m parkMark) {
+	t.parking.stopped()
+	m.Stopped = true
+	ctx, cancel := context.WithTimeout(t.ctx, askTimeout)
+	defer cancel()
+	var err error
+	if m.Started, err = startOf(ctx, b.Runner, t.state.Ref); err != nil {
+		p.taskLog(t).Warn("the mark of a parked task does not say when its process had been started", "error", err)
+	}
+	if err := b.saveParkMark(t.state.Run, m); err != nil {
+		p.taskLog(t).Warn("the mark of a parked task does not say that its process was stopped", "error", err)
+	}
+	p.events.emit(t.config, "Task parked: its process was stopped and its slot is free; wardyn resume starts it again", "state", string(parkedState))
+}
+
+// notParked ends a parking that has failed where the process is known to run.
+// Elsewhere the stop may have come about, and that was no exit of the task's:
+// the parking goes on until the engine says.
+func (p *Plugin) notParked(b *Backend, t *task, m parkMark) error {
+	ctx, cancel := context.WithTimeout(p.life, askTimeout)
+	defer cancel()
+	st, err := b.Runner.AgentStatus(ctx, t.state.Ref, "")
+	switch {
+	case err != nil:
+		go p.settleParked(b, t, m)
+	case st.State.Terminal():
+		p.parked(b, t, m)
+	default:
+		return p.unpark(b, t)
+	}
+	return errors.New("its process may be stopped, so it counts as parked; resume starts it again")
+}
+
+// startedSince reports whether a main process that is down is another one than
+// that which was parked; false where the runner does not tell.
+func startedSince(ctx context.Context, r runner.Runner, ref string, m parkMark) (bool, error) {
+	started, err := startOf(ctx, r, ref)
+	switch {
+	case errors.Is(err, runner.ErrNotFound):
+		return true, nil // no process is left to be resumed: the watch tells of it
+	case err != nil || started.IsZero():
+		return false, err
+	case m.Started.IsZero():
+		return started.After(m.Since), nil
+	}
+	return !started.Equal(m.Started), nil
+}
+
+// startOf is when a main process that is down was started, by the engine; zero
+// where the runner does not tell.
+func startOf(ctx context.Context, r runner.Runner, ref string) (time.Time, error) {
 	reader, ok := r.(runner.ExitReader)
 	if !ok {
-		return false, nil
+		return time.Time{}, nil
 	}
 	e, err := reader.Exit(ctx, ref)
-	if errors.Is(err, runner.ErrNotFound) {
-		return true, nil // no process is left to be resumed: the watch tells of it
-	}
-	return err == nil && e.Started.After(at), err
+	return e.Started, err
 }
