@@ -3,6 +3,7 @@ package rec
 import (
 	"bufio"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,8 @@ type prefixer struct {
 	w    *os.File
 	mark string
 	done chan struct{} // closed when the stream is at its end
+
+	passed atomic.Int64 // bytes of the stage's that were passed on
 }
 
 func newPrefixer(name string, out int) (*prefixer, error) {
@@ -49,6 +52,7 @@ func (p *prefixer) start() {
 					whole = append(whole, '\n')
 				}
 				p.pump.out.Write(whole) // to nobody, when nobody reads
+				p.passed.Add(int64(len(line)))
 			}
 			if err != nil && err != bufio.ErrBufferFull {
 				return
@@ -57,25 +61,31 @@ func (p *prefixer) start() {
 	}()
 }
 
-// settle returns when what the command printed has been passed on.
+// settle returns when what the command printed has been passed on. What others
+// print that it has left running is waited for only while it comes in between:
+// they may go on for ever.
 func (p *prefixer) settle() {
-	for quiet := 0; quiet < 2; {
+	// In the pipe, in the reader's buffer or passed on: at least all that the
+	// command has printed. Where the buffer has less, silence ends the wait.
+	owed := p.passed.Load() + prefixLine + int64(p.held())
+	for quiet := 0; quiet < 2 && p.passed.Load() < owed; {
 		select {
 		case <-p.done:
 			return
 		case <-time.After(settleQuiet):
 		}
-		if quiet++; p.held() {
+		if quiet++; p.held() > 0 {
 			quiet = 0
 		}
 	}
 }
 
-func (p *prefixer) held() bool {
+// held is the number of bytes that wait in the pipe.
+func (p *prefixer) held() int {
 	c, err := p.pump.r.SyscallConn()
 	n := 0
 	if err == nil {
 		c.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 	}
-	return n > 0
+	return n
 }

@@ -66,6 +66,36 @@ func TestK7StagesRunInOrderBeforeTheCommand(t *testing.T) {
 	}
 }
 
+// What a stage leaves running may print without end: the command is started, and
+// has what the stage printed itself before it.
+func TestK7NoiseHoldsNothingUp(t *testing.T) {
+	cmd := asPID1(t, "init", "-stages", stagesFile(t, map[string]string{"a": "yes noise & yes noise & yes noise & echo up; yes noise >&2 & yes noise >&2 & yes noise >&2 &"},
+		stage{Name: "init", File: "a", Code: 122}), "--", "sh", "-c", "echo agent; exit 5")
+	var out, errs lineSet
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if got := code(t, cmd.Run()); got != 5 || !out.seen["[init] up"] || !out.seen["agent"] {
+		t.Errorf("exit %d, lines %v", got, out.seen)
+	}
+}
+
+// lineSet keeps which lines there were, of output without end.
+type lineSet struct {
+	rest string
+	seen map[string]bool
+}
+
+func (l *lineSet) Write(b []byte) (int, error) {
+	if l.seen == nil {
+		l.seen = map[string]bool{}
+	}
+	lines := strings.Split(l.rest+string(b), "\n")
+	l.rest = lines[len(lines)-1]
+	for _, line := range lines[:len(lines)-1] {
+		l.seen[line] = true
+	}
+	return len(b), nil
+}
+
 // A stage that takes too long is ended, and what it said until then is there.
 func TestK7LateStage(t *testing.T) {
 	for limit := 300 * time.Millisecond; ; limit *= 2 {
