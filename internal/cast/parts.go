@@ -67,21 +67,28 @@ func partsOf(dir *os.Root, name string) ([]int, error) {
 	return parts, nil
 }
 
-// openPart begins a part.
+// openPart begins a part and goes on in it. One that does not get its first line
+// is none, and is not there: events without one could not be read.
 func (r *Recorder) openPart(part int) error {
-	f, err := taskpath.OpenRecord(r.dir, partName(r.opts.Name, part), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	name, start := partName(r.opts.Name, part), r.opts.Now().UTC()
+	f, err := taskpath.OpenRecord(r.dir, name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
+	head := Header{
+		Version: 2, Width: r.width, Height: r.height, Timestamp: start.Unix(), Title: r.opts.Title,
+		Source: Source{Of: r.opts.Of, Made: r.opts.Made, Terminal: r.opts.Terminal, Start: start, Part: part},
+	}.Line()
+	if _, err := f.Write(head); err != nil {
+		return errors.Join(err, f.Close(), r.dir.Remove(name))
+	}
 	if r.f != nil {
+		// Last words of the part before: without them it plays all the same.
+		_ = r.write(Event{At: r.last, Kind: KindMarker, Data: "continued in " + name}.Line())
 		r.f.Close()
 	}
-	r.f, r.part, r.size, r.last = f, part, 0, 0
-	r.start = r.opts.Now().UTC()
-	return r.write(Header{
-		Version: 2, Width: r.width, Height: r.height, Timestamp: r.start.Unix(), Title: r.opts.Title,
-		Source: Source{Of: r.opts.Of, Made: r.opts.Made, Terminal: r.opts.Terminal, Start: r.start, Part: part},
-	}.Line())
+	r.f, r.part, r.size, r.start, r.last = f, part, int64(len(head)), start, 0
+	return nil
 }
 
 // reopen goes on with a part, behind its last whole line. One without a whole
@@ -113,18 +120,33 @@ func (r *Recorder) reopen(part int) (whole bool, err error) {
 // turn goes on in a new part, and drops the oldest but the first when there are
 // too many.
 func (r *Recorder) turn() error {
-	next := partName(r.opts.Name, r.part+1)
-	if err := r.write(Event{At: r.last, Kind: KindMarker, Data: "continued in " + next}.Line()); err != nil {
-		return err
-	}
 	if err := r.openPart(r.part + 1); err != nil {
 		return err
 	}
-	if old := r.part - keptParts + 1; old > 1 {
-		if err := r.dir.Remove(partName(r.opts.Name, old)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	old := r.part - keptParts + 1
+	if old <= 1 {
+		return nil
+	}
+	if err := r.drop(old); err != nil {
+		return err
+	}
+	return r.write(Event{Kind: KindMarker, Data: dropped(old)}.Line())
+}
+
+// drop removes the parts up to last, but for the first: also those that a
+// recorder had still to remove when it died.
+func (r *Recorder) drop(last int) error {
+	parts, err := partsOf(r.dir, r.opts.Name)
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if part <= 1 || part > last {
+			continue
+		}
+		if err := r.dir.Remove(partName(r.opts.Name, part)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return r.write(Event{Kind: KindMarker, Data: dropped(old)}.Line())
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A recording keeps its beginning and its end within its bound, and says what
@@ -57,6 +59,84 @@ func TestK36DiskThatIsFull(t *testing.T) {
 	_, got := content(t, o, 1)
 	if want := []string{`0s o "one"`, `0s m "8 bytes could not be recorded"`, `0s o "four"`}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A part that the disk had no room to begin is begun when there is: no event
+// stands in a file without a first line, where nobody could read it.
+func TestK36DiskThatIsFullAtATurn(t *testing.T) {
+	c := newClock()
+	o := options(t, c)
+	o.Limit = LeastLimit
+	fill := smallDisk(t, o.Dir, 2*int(o.Limit)/keptParts)
+	r := open(t, o)
+	chunk := bytes.Repeat([]byte("x"), 15<<10)
+	for r.size+int64(len(chunk))+256 <= o.Limit/keptParts {
+		must(t, r.Output(0, chunk))
+	}
+	room := fill()
+	for range 3 {
+		if r.Output(0, chunk) == nil {
+			t.Error("no error")
+		}
+	}
+	if parts, err := partsOf(r.dir, o.Name); err != nil || !slices.Equal(parts, []int{1}) {
+		t.Errorf("parts %v, %v", parts, err)
+	}
+	room()
+	must(t, r.Output(0, append([]byte("room again"), chunk...)), r.Close("exit 0"))
+	_, first := content(t, o, 1)
+	lost := fmt.Sprintf(`0s m "%d bytes could not be recorded"`, len(chunk))
+	if last := first[len(first)-4:]; !slices.Equal(last, []string{lost, lost, lost, `0s m "continued in run.2.cast"`}) {
+		t.Errorf("the first part ends %.90q", last)
+	}
+	if _, got := content(t, o, 2); len(got) != 2 || !strings.HasPrefix(got[0], `0s o "room again`) || got[1] != `0s m "exit 0"` {
+		t.Errorf("the second: %.90q", got)
+	}
+}
+
+// smallDisk puts a file system of size bytes at dir. What it returns takes all
+// that is left, and what that returns gives it back.
+func smallDisk(t *testing.T, dir string, size int) (fill func() (room func())) {
+	t.Helper()
+	must(t, os.Mkdir(dir, 0o700))
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", size)); err != nil {
+		t.Skipf("a file system of the test's own: %v", err)
+	}
+	t.Cleanup(func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	return func() func() {
+		ballast := filepath.Join(dir, "ballast")
+		f, err := os.Create(ballast)
+		must(t, err)
+		defer f.Close()
+		block := make([]byte, 4<<10)
+		for {
+			if _, err := f.Write(block); err != nil {
+				break
+			}
+		}
+		return func() { must(t, os.Remove(ballast)) }
+	}
+}
+
+// A recorder that died before it removed what is over the bound has not made the
+// bound larger.
+func TestK36BoundAfterADeathAtATurn(t *testing.T) {
+	o := options(t, newClock())
+	o.Limit = LeastLimit
+	r := open(t, o)
+	chunk := bytes.Repeat([]byte("x"), 15<<10)
+	for r.part < 4 {
+		must(t, r.Output(0, chunk))
+	}
+	// Part 2 was removed as the fourth began; a recorder that died has not.
+	must(t, os.WriteFile(filepath.Join(o.Dir, partName(o.Name, 2)), chunk, 0o600))
+	for r.part < 6 {
+		must(t, r.Output(0, chunk))
+	}
+	must(t, r.Close(""))
+	if parts, err := List(o.Dir, o.Name); err != nil || len(parts) != 1 || !slices.Equal(parts[0].Parts, []int{1, 5, 6}) {
+		t.Errorf("%+v, %v", parts, err)
 	}
 }
 
