@@ -93,7 +93,11 @@ func (k kept) removable(ctx context.Context) ([]string, error) {
 			out = append(out, fmt.Sprintf("remove %s (%s %s/%s)", it.ID, it.Kind, it.Namespace, it.Name))
 		}
 	}
-	return out, errors.Join(errs...)
+	replaced, err := k.runner.Replaced(ctx, 0)
+	for _, id := range replaced {
+		out = append(out, fmt.Sprintf("remove %s (an image that was replaced)", id))
+	}
+	return out, errors.Join(append(errs, err)...)
 }
 
 // removeKept removes everything that outlives tasks.
@@ -108,5 +112,6 @@ func (p *parts) removeKept(ctx context.Context) error {
 	for _, i := range images {
 		errs = append(errs, p.runner.RemoveOwnImage(ctx, i.Ref))
 	}
+	errs = append(errs, p.runner.DropReplaced(ctx, 0))
 	return errors.Join(errs...)
 }

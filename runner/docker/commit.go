@@ -70,8 +70,12 @@ func (r *Runner) rewrite(ctx context.Context, id, tag string, base image.Inspect
 		return err
 	}
 	labels := r.reserved(tag, componentImage)
-	labels[labelBase], labels[labelNamespace] = base.ID, sandbox[labelNamespace]
+	labels[labelBase], labels[labelNamespace], labels[labelImage] = base.ID, sandbox[labelNamespace], tag
 	archive, want, err := configOnly(tag, made, base, blankEnv, labels)
+	if err != nil {
+		return err
+	}
+	before, err := r.replacedBy(ctx, tag)
 	if err != nil {
 		return err
 	}
@@ -79,10 +83,18 @@ func (r *Runner) rewrite(ctx context.Context, id, tag string, base image.Inspect
 		return fmt.Errorf("image %s: %w", tag, err)
 	}
 	f, err := r.inspectImage(ctx, tag)
-	if err == nil && f.ID != want {
-		err = fmt.Errorf("image %s: loaded as %s, want %s: %w", tag, f.ID, want, runner.ErrUnavailable)
+	switch {
+	case err != nil:
+		return err
+	case f.ID != want:
+		return fmt.Errorf("image %s: loaded as %s, want %s: %w", tag, f.ID, want, runner.ErrUnavailable)
+	case before.ID == "" || before.ID == want:
+		return nil
 	}
-	return err
+	if err := r.dropNamelessOwn(ctx, before.ID); err != nil {
+		r.opts.Log.Warn("an image that was replaced stays for now", "image", tag, "id", before.ID, "error", err)
+	}
+	return nil
 }
 
 // dropStep removes what was only a step on the way; its layers stay for the

@@ -68,11 +68,47 @@ func TestK23CommitKeepsFilesAndNoSecrets(t *testing.T) {
 	if err != nil || len(listed) != 1 || listed[0].Ref != tag || listed[0].Bytes > 1<<20 {
 		t.Errorf("list: %+v, %v", listed, err)
 	}
-	w.fromSnapshot(t, tag)
+	w.snapshotAgain(t, b, tag, w.fromSnapshot(t, tag))
 }
 
-// fromSnapshot starts a sandbox from an image of ours, in and out of its namespace.
-func (w *world) fromSnapshot(t *testing.T, tag string) {
+// snapshotAgain makes other images under a name, of which the first has user for
+// a sandbox: what had the name before goes as soon as nobody uses it.
+func (w *world) snapshotAgain(t *testing.T, b *box, tag, user string) {
+	ids := map[string]bool{}
+	for _, text := range []string{"two", "three"} {
+		if got := b.run(t, runner.ExecSpec{Argv: sh("echo " + text + " >/made")}, ""); got.code != 0 {
+			t.Fatal(got)
+		}
+		if _, err := b.Commit(t.Context(), b.ref, tag, nil); err != nil {
+			t.Fatal(err)
+		}
+		f, err := w.inspectImage(t.Context(), tag)
+		if err != nil || ids[f.ID] {
+			t.Fatal(f.ID, err)
+		}
+		ids[f.ID] = true
+	}
+	// The first is in use, the second is gone.
+	if left, err := w.Replaced(t.Context(), 0); err != nil || len(left) != 1 || ids[left[0]] {
+		t.Errorf("replaced: %v, %v", left, err)
+	}
+	if err := w.KillSandbox(t.Context(), user); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := w.Replaced(t.Context(), justUsed); err != nil || len(left) != 0 {
+		t.Errorf("replaced and made long ago: %v, %v", left, err)
+	}
+	if err := w.DropReplaced(t.Context(), 0); err != nil {
+		t.Error(err)
+	}
+	if left, err := w.Replaced(t.Context(), 0); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// fromSnapshot starts a sandbox from an image of ours, in and out of its namespace,
+// which is there still.
+func (w *world) fromSnapshot(t *testing.T, tag string) (ref string) {
 	spec := specFor(t, "runc")
 	spec.Image, spec.Env = tag, map[string]string{"KEY": "new"}
 	sink := newCollector()
@@ -95,6 +131,7 @@ func (w *world) fromSnapshot(t *testing.T, tag string) {
 	if _, err := w.CreateSandbox(t.Context(), spec); !errors.Is(err, runner.ErrNotFound) {
 		t.Errorf("none of this name: %v", err)
 	}
+	return b.ref
 }
 
 // D-11, K24: gVisor keeps changes to itself unless told otherwise; that is

@@ -43,6 +43,13 @@ func (g *imageGC) want(id string) (release func()) {
 	}
 }
 
+// isWanted reports whether a container of the image is being made.
+func (g *imageGC) isWanted(id string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.wanted[id] > 0
+}
+
 // startImageGC begins the regular clean-up, once.
 func (r *Runner) startImageGC() {
 	keep := r.opts.Images.KeepUnused

@@ -85,7 +85,7 @@ func (r *Runner) TrimSetupImages(ctx context.Context, most int64, age time.Durat
 		return err
 	}
 	all = slices.DeleteFunc(all, func(i runner.Image) bool { return !strings.HasPrefix(i.Ref, setupRepository) })
-	var errs []error
+	errs := []error{r.DropReplaced(ctx, justUsed)}
 	for _, i := range expendable(all, most, age, time.Now()) {
 		if time.Since(r.lastUse(i)) < justUsed {
 			continue // somebody found it meanwhile
