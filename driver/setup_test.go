@@ -23,6 +23,7 @@ type builder struct {
 	uncommittable error
 	fails         map[string]error // by call
 	waiting       func()           // called as a script is waited for
+	at            func(call string) error
 	mu            sync.Mutex
 	images        map[string]bool
 	builds        int
@@ -33,14 +34,27 @@ func newBuilder() (*driver.Docker, *builder) {
 	return driver.NewDocker(b, driver.DockerOpts{}), b
 }
 
+// reach makes every call of the engine go through at as well.
+func (b *builder) reach(at func(call string) error) {
+	b.at = at
+	b.SetFault(func(_ context.Context, op, _ string) error { return at(op) })
+}
+
+func (b *builder) called(call string) error {
+	if b.at == nil {
+		return nil
+	}
+	return b.at(call)
+}
+
 func (b *builder) ImageID(_ context.Context, image string, _ runner.ImageSource, _ map[string]string) (string, error) {
-	return "sha256:" + image, nil
+	return "sha256:" + image, b.called("ImageID")
 }
 
 func (b *builder) OwnImagePresent(_ context.Context, ref string, _ map[string]string) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.images[ref], b.fails["OwnImagePresent"]
+	return b.images[ref], errors.Join(b.fails["OwnImagePresent"], b.called("OwnImagePresent"))
 }
 
 func (b *builder) ListOwnImages(context.Context) (all []runner.Image, err error) {
@@ -59,7 +73,9 @@ func (b *builder) RemoveOwnImage(_ context.Context, ref string) error {
 	return nil
 }
 
-func (b *builder) Committable(context.Context, string) error { return b.uncommittable }
+func (b *builder) Committable(context.Context, string) error {
+	return errors.Join(b.uncommittable, b.called("Committable"))
+}
 
 func (b *builder) KeyedDigest(text string) string {
 	h := fnv.New64()
@@ -74,13 +90,13 @@ func (b *builder) Wait(ctx context.Context, ref string) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.builds++
-	return b.code, errors.Join(b.fails["Wait"], ctx.Err())
+	return b.code, errors.Join(b.fails["Wait"], b.called("Wait"), ctx.Err())
 }
 
 func (b *builder) Commit(ctx context.Context, _, tag string, _ []string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := errors.Join(b.fails["Commit"], ctx.Err()); err != nil {
+	if err := errors.Join(b.fails["Commit"], b.called("Commit"), ctx.Err()); err != nil {
 		return "", err
 	}
 	b.images[tag] = true
@@ -189,36 +205,56 @@ func TestD11FailedBuildsAreNotKept(t *testing.T) {
 // the next build of the same image begins anew.
 func TestD11FaultsAtEveryStage(t *testing.T) {
 	full := errors.New("no space left on device")
-	for name, c := range map[string]struct {
-		fails   map[string]error
-		stopped bool // the caller leaves while the script runs
-		want    error
-	}{
-		"is it there":         {fails: map[string]error{"OwnImagePresent": runner.ErrUnavailable}, want: runner.ErrUnavailable},
-		"the engine is away":  {fails: map[string]error{"Wait": runner.ErrUnavailable}, want: runner.ErrUnavailable},
-		"the disk is full":    {fails: map[string]error{"Commit": full}, want: full},
-		"stopped":             {stopped: true, want: context.Canceled},
-		"stopped, and broken": {stopped: true, fails: map[string]error{"Commit": full}, want: context.Canceled},
+	for _, stage := range []string{
+		"ImageID", "OwnImagePresent", "ListSandboxes", "CreateSandbox", "Exec", "Committable", "Wait", "Commit",
 	} {
-		t.Run(name, func(t *testing.T) {
-			d, b := newBuilder()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			b.fails = c.fails
-			if c.stopped {
-				b.waiting = cancel
-			}
-			if _, err := d.BuildSetup(ctx, aSetup()); !errors.Is(err, c.want) {
-				t.Errorf("%v, want %v", err, c.want)
-			}
-			if used, _, _ := d.Capacity(t.Context()); len(b.images) != 0 || len(b.Left()) != 0 || used != 0 {
-				t.Errorf("images %v, left %v, %d slots", b.images, b.Left(), used)
-			}
-			b.fails, b.waiting = nil, nil
-			if _, err := d.BuildSetup(t.Context(), aSetup()); err != nil || len(b.images) != 1 {
-				t.Errorf("the next: %v, images %v", err, b.images)
-			}
-		})
+		for name, want := range map[string]error{
+			"engine away": runner.ErrUnavailable, "disk full": full, "late": context.DeadlineExceeded, "stopped": context.Canceled,
+		} {
+			t.Run(stage+" "+name, func(t *testing.T) {
+				d, b := newBuilder()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				reached := false
+				b.reach(func(call string) error {
+					if call != stage {
+						return nil
+					}
+					if reached = true; errors.Is(want, context.Canceled) {
+						cancel() // the caller leaves, which is what the engine's call ends with
+					}
+					return want
+				})
+				if _, err := d.BuildSetup(ctx, aSetup()); !errors.Is(err, want) || !reached {
+					t.Errorf("%v, want %v; reached: %v", err, want, reached)
+				}
+				b.reach(func(string) error { return nil })
+				if used, _, _ := d.Capacity(t.Context()); len(b.images) != 0 || len(b.Left()) != 0 || used != 0 {
+					t.Errorf("images %v, left %v, %d slots", b.images, b.Left(), used)
+				}
+				if _, err := d.BuildSetup(t.Context(), aSetup()); err != nil || len(b.images) != 1 {
+					t.Errorf("the next: %v, images %v", err, b.images)
+				}
+			})
+		}
+	}
+}
+
+// D-11: a build whose sandbox cannot be taken down says so. What it has made is
+// whole, and the next has it.
+func TestD11SandboxOfABuildThatStays(t *testing.T) {
+	d, b := newBuilder()
+	b.reach(func(call string) error {
+		if call == "KillSandbox" {
+			return runner.ErrUnavailable
+		}
+		return nil
+	})
+	if _, err := d.BuildSetup(t.Context(), aSetup()); !errors.Is(err, runner.ErrUnavailable) || len(b.Left()) == 0 {
+		t.Errorf("%v, left %v", err, b.Left())
+	}
+	if _, found, err := d.FindSetup(t.Context(), aSetup()); !found || err != nil {
+		t.Errorf("found: %v, %v", found, err)
 	}
 }
 
