@@ -61,18 +61,20 @@ func (r *recorders) open(o cast.Options) (*cast.Recorder, error) {
 }
 
 // taken is what the recordings whose names begin with prefix take, those that
-// are being made as if they had all that was promised to them.
-func (r *recorders) taken(dir, prefix string) (int64, error) {
-	var open int64
-	for _, p := range r.list { // before the sum: they grow meanwhile
-		size, err := cast.Size(dir, p.name)
-		if err != nil {
-			return 0, err
-		}
-		open += p.bytes - size
+// are being made as if they had all that was promised to them: what they have
+// changes as one looks.
+func (r *recorders) taken(dir, prefix string) (sum int64, err error) {
+	sizes, err := cast.Sizes(dir, prefix)
+	if err != nil {
+		return 0, err
 	}
-	all, err := cast.Size(dir, prefix)
-	return all + open, err
+	for _, p := range r.list {
+		sizes[p.name] = p.bytes
+	}
+	for _, n := range sizes {
+		sum += n
+	}
+	return sum, nil
 }
 
 // share is what one more recording may take of what is left, in bytes: up to

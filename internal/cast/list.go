@@ -182,20 +182,31 @@ func Room(dir, prefix string, limit, most int64) (int64, error) {
 
 // Size is how much the recordings whose names begin with prefix take, in bytes.
 func Size(dir, prefix string) (sum int64, err error) {
+	sizes, err := Sizes(dir, prefix)
+	for _, n := range sizes {
+		sum += n
+	}
+	return sum, err
+}
+
+// Sizes is how much each of them takes, by its name.
+func Sizes(dir, prefix string) (map[string]int64, error) {
 	root, err := taskpath.OpenRecords(dir, false)
+	sizes := map[string]int64{}
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return sizes, nil
 	}
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer root.Close()
 	list, err := files(root)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, f := range list {
-		if name, _, ok := splitName(f); !ok || !strings.HasPrefix(name, prefix) {
+		name, _, ok := splitName(f)
+		if !ok || !strings.HasPrefix(name, prefix) {
 			continue
 		}
 		fi, err := root.Lstat(f)
@@ -203,9 +214,9 @@ func Size(dir, prefix string) (sum int64, err error) {
 			continue // dropped meanwhile
 		}
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		sum += fi.Size()
+		sizes[name] += fi.Size()
 	}
-	return sum, nil
+	return sizes, nil
 }
