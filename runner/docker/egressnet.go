@@ -52,8 +52,18 @@ func (r *Runner) EgressGateway(ctx context.Context) (netip.Addr, error) {
 }
 
 // egressNetwork finds the egress network, or makes it. It is looked at anew at
-// every use, since a network of that name may have come from anybody.
+// every use, since a network of that name may have come from anybody. Its bridge
+// is shut anew as well: an engine makes it again, open, when the host has been
+// started again.
 func (r *Runner) egressNetwork(ctx context.Context) (network.Inspect, error) {
+	n, err := r.findOrMakeEgress(ctx)
+	if err == nil {
+		err = shutBridge(bridgeName(n.ID, n.Options), n.Internal)
+	}
+	return n, err
+}
+
+func (r *Runner) findOrMakeEgress(ctx context.Context) (network.Inspect, error) {
 	n, ok, err := r.findEgress(ctx)
 	if ok || err != nil {
 		return n, err

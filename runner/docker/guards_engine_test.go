@@ -279,3 +279,21 @@ func TestK38IOUringIsRefused(t *testing.T) {
 		t.Errorf("without the filter: %q", got)
 	}
 }
+
+// K16: the egress network outlives the host's restart, and the engine then makes
+// its bridge anew: IPv6 goes off on it again before a sidecar joins.
+func TestK16EgressBridgeIsShutAgain(t *testing.T) {
+	w := newWorld(t)
+	n, err := w.egressNetwork(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	setting := "/proc/sys/net/ipv6/conf/" + bridgeName(n.ID, n.Options) + "/disable_ipv6"
+	if err := os.WriteFile(setting, []byte("0"), 0); err != nil {
+		t.Fatal(err)
+	}
+	w.sandbox(t, specFor(t, sidecarRuntime))
+	if b, err := os.ReadFile(setting); err != nil || strings.TrimSpace(string(b)) != "1" {
+		t.Errorf("disable_ipv6 is %q, %v", b, err)
+	}
+}
