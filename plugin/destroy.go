@@ -25,7 +25,9 @@ func (p *Plugin) DestroyTask(ctx context.Context, r *driverpb.DestroyTaskRequest
 		return nil, callError(err)
 	}
 	id := TaskID(r.GetTaskId())
-	run := RunID(id)
+	if err := p.tasks.interrupt(ctx, id); err != nil {
+		return nil, callError(err)
+	}
 	t, known := p.tasks.get(id)
 	if known {
 		if _, ended := t.exit(); !ended {
@@ -35,21 +37,28 @@ func (p *Plugin) DestroyTask(ctx context.Context, r *driverpb.DestroyTaskRequest
 			p.killFirst(ctx, b, t)
 		}
 	}
+	return &driverpb.DestroyTaskResponse{}, callError(p.takeDown(ctx, b, id, t))
+}
+
+// takeDown removes all that an attempt has, of which t, if it is not nil, is what
+// this process knows. What fails is tried again in the background.
+func (p *Plugin) takeDown(ctx context.Context, b *Backend, id TaskID, t *task) error {
+	run := RunID(id)
 	var serr error
-	hadSetup := !known || t.state.hasStage("setup")
+	hadSetup := t == nil || t.state.hasStage("setup")
 	if hadSetup {
 		serr = removeSetup(ctx, b, run)
 	}
 	if err := errors.Join(serr, removeRun(ctx, b, run)); err != nil {
 		p.log.Error("a sandbox could not be removed; trying on", "task_id", id, "run", run, "error", err)
 		go p.bury(b, id, run)
-		return nil, callError(err)
+		return err
 	}
 	if hadSetup {
 		p.dropPrivate(ctx, b, run)
 	}
 	p.forget(id)
-	return &driverpb.DestroyTaskResponse{}, nil
+	return nil
 }
 
 // killFirst ends the process before its sandbox goes, so that whoever waits

@@ -2,7 +2,9 @@ package plugin
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -92,5 +94,75 @@ func TestLeftoversAreCleared(t *testing.T) {
 	}
 	b.destroy(tc.ID)
 	b.destroy(old)
+	b.nothingLeft()
+}
+
+// TestI6AttemptsThatTheClientForgot: an agent that is killed before it has written
+// a handle down starts the task anew, under another id, while the plugin lives on.
+func TestI6AttemptsThatTheClientForgot(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	tc, _ := b.start("web", args("idle"))
+	forgotten, _ := b.plugin().tasks.get(TaskID(tc.ID))
+	sibling := tc
+	sibling.ID, sibling.Name = tc.AllocID+"/other/00000000", "other"
+	for _, dir := range []string{"local", "secrets"} {
+		if err := os.MkdirAll(filepath.Join(tc.AllocDir, "other", dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := b.host.StartTask(b.ctx(), sibling); err != nil {
+		t.Fatal(err)
+	}
+	next := tc
+	next.ID = tc.AllocID + "/web/ffffffff"
+	if _, _, err := b.host.StartTask(b.ctx(), next); err != nil {
+		t.Fatal(err)
+	}
+	var refs []string
+	list, _ := b.fake.ListSandboxes(t.Context())
+	for _, l := range list {
+		refs = append(refs, l.Ref)
+	}
+	slices.Sort(refs)
+	want := []string{refOf(next), refOf(sibling)}
+	slices.Sort(want)
+	if !slices.Equal(refs, want) {
+		t.Errorf("running: %v, want %v", refs, want)
+	}
+	if _, ended := forgotten.exit(); !ended {
+		t.Error("whoever waits for the forgotten attempt is not told")
+	}
+	for _, id := range []string{tc.ID, sibling.ID, next.ID} {
+		b.destroy(id)
+	}
+	b.nothingLeft()
+}
+
+// TestI6DestroyWhileStarting: what a client takes down while it is being started
+// does not come up afterwards.
+func TestI6DestroyWhileStarting(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	reached := make(chan struct{})
+	b.fake.SetFault(func(ctx context.Context, op, _ string) error {
+		if op == "CreateSandbox" {
+			close(reached)
+			<-ctx.Done() // and the sandbox is made all the same
+		}
+		return nil
+	})
+	tc := b.task("web", args("idle"))
+	started := make(chan error, 1)
+	go func() {
+		_, _, err := b.host.StartTask(b.ctx(), tc)
+		started <- err
+	}()
+	<-reached
+	b.destroy(tc.ID)
+	if err := <-started; err == nil {
+		t.Error("what was destroyed has started")
+	}
+	if _, known := b.plugin().tasks.get(TaskID(tc.ID)); known {
+		t.Error("the task runs")
+	}
 	b.nothingLeft()
 }

@@ -19,6 +19,9 @@ import (
 // nothing is left.
 func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig, pl plan) (_ *task, err error) {
 	ref := b.Ref(pl.Run)
+	if err := p.endForgotten(ctx, b, TaskID(tc.GetId()), pl.Spec.SessionID); err != nil {
+		return nil, err
+	}
 	if err := p.clearLeftovers(ctx, b, pl.Spec.SessionID, ref); err != nil {
 		return nil, err
 	}
@@ -54,8 +57,28 @@ func (p *Plugin) launch(ctx context.Context, b *Backend, tc *driverpb.TaskConfig
 	if h.ID != ref {
 		return nil, fmt.Errorf("the driver names the sandbox %s, not %s", h.ID, ref)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // who asked for it is gone, and will ask anew under another id
+	}
 	p.watchNew(b, t, pl)
 	return t, nil
+}
+
+// endForgotten takes down what this process still has of the session's earlier
+// attempts. A client has one at a time; it forgets one when its agent is killed
+// before the handle is written down, and nobody would ever end that.
+func (p *Plugin) endForgotten(ctx context.Context, b *Backend, id TaskID, session string) error {
+	for _, t := range p.tasks.attempts(session, id) {
+		if _, ended := t.exit(); !ended {
+			p.taskLog(t).Warn("an attempt that the client has forgotten still runs; it is ended", "next", id)
+			p.killFirst(ctx, b, t)
+		}
+		err := p.takeDown(ctx, b, t.id, t)
+		if _, ended := t.exit(); err != nil && !ended {
+			return fmt.Errorf("end an earlier attempt, %s: %w", t.state.Ref, err)
+		}
+	}
+	return nil
 }
 
 // prepare makes what a sandbox needs beside itself: the task's own folder, its

@@ -123,7 +123,7 @@ func TestK3ReaperForgetsWhatCameBack(t *testing.T) {
 	}{{0, false}, {30 * time.Second, true}, {90 * time.Second, false}, {149 * time.Second, false}} {
 		var release = func() {}
 		if step.back {
-			_, release, _ = b.plugin().tasks.begin(id)
+			_, release, _ = b.plugin().tasks.begin(id, func() {})
 		}
 		err := r.sweep(t.Context(), plan, start.Add(step.after))
 		release()
@@ -140,7 +140,7 @@ func TestK3ReaperForgetsWhatCameBack(t *testing.T) {
 func TestK3ReaperSparesSetups(t *testing.T) {
 	s := newStore()
 	s.put(&task{id: "known", state: state{Run: RunID("known")}})
-	_, release, err := s.begin("starting")
+	_, release, err := s.begin("starting", func() {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -13,10 +14,16 @@ type store struct {
 	tasks map[TaskID]*task
 	// busy are ids that are being started or recovered: two calls for one id
 	// must not both make a sandbox.
-	busy map[TaskID]bool
+	busy map[TaskID]beginning
 }
 
-func newStore() *store { return &store{tasks: map[TaskID]*task{}, busy: map[TaskID]bool{}} }
+// beginning is a start or a recovery that is under way.
+type beginning struct {
+	cancel context.CancelFunc
+	over   chan struct{}
+}
+
+func newStore() *store { return &store{tasks: map[TaskID]*task{}, busy: map[TaskID]beginning{}} }
 
 func (s *store) get(id TaskID) (*task, bool) {
 	s.mu.Lock()
@@ -25,23 +32,57 @@ func (s *store) get(id TaskID) (*task, bool) {
 	return t, ok
 }
 
-// begin claims an id for a start or a recovery; release gives it back. known
-// is the task of that id, if there is one: nothing is claimed then.
-func (s *store) begin(id TaskID) (known *task, release func(), err error) {
+// begin claims an id for a start or a recovery that cancel ends early; release
+// gives it back. known is the task of that id, if there is one: nothing is claimed
+// then.
+func (s *store) begin(id TaskID, cancel context.CancelFunc) (known *task, release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t, ok := s.tasks[id]; ok {
 		return t, func() {}, nil
 	}
-	if s.busy[id] {
+	if _, busy := s.busy[id]; busy {
 		return nil, nil, fmt.Errorf("task %s is being started: %w", id, errState)
 	}
-	s.busy[id] = true
+	over := make(chan struct{})
+	s.busy[id] = beginning{cancel, over}
 	return nil, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.busy, id)
+		close(over)
 	}, nil
+}
+
+// interrupt ends the start or recovery of an id, if one is under way, and waits
+// until nothing more comes of it.
+func (s *store) interrupt(ctx context.Context, id TaskID) error {
+	s.mu.Lock()
+	b, busy := s.busy[id]
+	s.mu.Unlock()
+	if !busy {
+		return nil
+	}
+	b.cancel()
+	select {
+	case <-b.over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// attempts are the session's tasks but for the one of an id. Without an allocation
+// nothing tells whose they are.
+func (s *store) attempts(session string, but TaskID) (out []*task) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, t := range s.tasks {
+		if id != but && t.config.GetAllocId() != "" && SessionID(t.config) == session {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 func (s *store) put(t *task) {

@@ -35,7 +35,9 @@ const (
 // StartTask runs a task: judged and translated first, then handed down once.
 func (p *Plugin) StartTask(ctx context.Context, r *driverpb.StartTaskRequest) (*driverpb.StartTaskResponse, error) {
 	tc := r.GetTask()
-	known, release, err := p.tasks.begin(TaskID(tc.GetId()))
+	ctx, interrupt := context.WithCancel(ctx)
+	defer interrupt()
+	known, release, err := p.tasks.begin(TaskID(tc.GetId()), interrupt)
 	if err != nil {
 		return nil, startError(err)
 	}
@@ -68,7 +70,9 @@ func (p *Plugin) StartTask(ctx context.Context, r *driverpb.StartTaskRequest) (*
 // crash of the agent, looked after. The request's own id is always empty.
 func (p *Plugin) RecoverTask(ctx context.Context, r *driverpb.RecoverTaskRequest) (*driverpb.RecoverTaskResponse, error) {
 	tc := r.GetHandle().GetConfig()
-	known, release, err := p.tasks.begin(TaskID(tc.GetId()))
+	ctx, interrupt := context.WithCancel(ctx)
+	defer interrupt()
+	known, release, err := p.tasks.begin(TaskID(tc.GetId()), interrupt)
 	if err != nil {
 		return nil, callError(err)
 	}
