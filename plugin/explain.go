@@ -37,29 +37,41 @@ func showExplanation(c verbCall) error {
 	return nil
 }
 
-// showSettings explains a task that runs: its config is translated once more,
-// for the class it got and with the operator's options of now.
+// showSettings explains a task that runs.
 func showSettings(c verbCall) error {
 	b, err := c.plugin.backend()
 	if err != nil {
 		return err
 	}
+	list, err := c.settings(b)
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.out, list)
+	}
+	return PrintSettings(c.out, list)
+}
+
+// settings are the task's: its config is translated once more, for the class it
+// got and with the operator's options of now. Where the client has lost the config
+// it is what held at the start.
+func (c verbCall) settings(b *Backend) ([]Setting, error) {
+	if len(c.task.config.GetMsgpackDriverConfig()) == 0 {
+		return b.loadSettings(c.task.state.Run)
+	}
 	var config TaskConfig
 	if err := msgpack.Decode(c.task.config.GetMsgpackDriverConfig(), &config); err != nil {
-		return err
+		return nil, err
 	}
 	host, comp := c.plugin.options()
 	fx := factsNow(c.ctx, b, c.task.config, finding{}, comp)
 	fx.Classes = []types.ConfinementClass{c.task.state.Class}
 	j, f := judgeTask(c.task.config, config, host, fx)
 	if err := f.err(); err != nil {
-		return fmt.Errorf("it could not be started any more with the operator's options of now: %w", err)
+		return nil, fmt.Errorf("it could not be started any more with the operator's options of now: %w", err)
 	}
-	list := settings(c.task.config, j, translate(c.task.config, j.ask, j.given, j.class, host, fx), host)
-	if c.json {
-		return writeJSON(c.out, list)
-	}
-	return PrintSettings(c.out, list)
+	return settings(c.task.config, j, translate(c.task.config, j.ask, j.given, j.class, host, fx), host), nil
 }
 
 // PrintSettings writes settings for people, a heading for each section.

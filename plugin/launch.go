@@ -126,6 +126,9 @@ func (p *Plugin) watchNew(b *Backend, t *task, pl plan) {
 	go p.keepDisk(b, t, diskEvery)
 	go p.keepRecording(b, t)
 	go p.tellDroppedMax(t)
+	if err := b.saveSettings(t.state.Run, pl.Settings); err != nil {
+		p.taskLog(t).Warn("after a restart of the agent nobody can be told what holds for the task", "error", err)
+	}
 	p.taskLog(t).Info("task started", "class", t.state.Class, "image", t.state.Image)
 	p.events.emit(t.config, fmt.Sprintf("Sandbox %s started under %s", t.state.Ref, t.state.Class),
 		"sandbox", t.state.Ref, "class", string(t.state.Class))

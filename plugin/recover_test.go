@@ -141,6 +141,13 @@ func TestRecoverOfWhatIsNotThere(t *testing.T) {
 			t.Errorf("recovered from %q", bad)
 		}
 	}
+	other, oh := b.start("other", args("idle"))
+	b.crash()
+	h.DriverState = oh.DriverState // what is asked of one would be done to the other
+	if err := b.host.RecoverTask(b.ctx(), h); err == nil || !strings.Contains(err.Error(), "another task") {
+		t.Errorf("recovered with the state of another: %v", err)
+	}
+	b.destroy(other.ID)
 	b.destroy(tc.ID)
 	b.nothingLeft()
 }

@@ -88,6 +88,9 @@ func (p *Plugin) RecoverTask(ctx context.Context, r *driverpb.RecoverTaskRequest
 	if err != nil {
 		return nil, callError(err)
 	}
+	if run := RunID(TaskID(tc.GetId())); s.Run != run || s.Ref != b.Ref(run) {
+		return nil, callError(fmt.Errorf("driver state: it is of another task than %q", tc.GetId()))
+	}
 	ask, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
 	h, err := b.Driver.Inspect(ask, s.Ref)

@@ -64,6 +64,8 @@ type plan struct {
 	// Load is an archive to load the image from; nil pulls it.
 	Load  *taskpath.Source
 	Notes []string
+	// Settings tell people what will hold and who decided it.
+	Settings []Setting `json:"-"`
 }
 
 // planTask judges and translates a task: everything that is wrong with it is
@@ -74,7 +76,9 @@ func planTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts, befo
 	if err := f.after(before).err(); err != nil {
 		return plan{}, err
 	}
-	return translate(t, j.ask, j.given, j.class, h, fx), nil
+	pl := translate(t, j.ask, j.given, j.class, h, fx)
+	pl.Settings = settings(t, j, pl, h)
+	return pl, nil
 }
 
 // judged is a task that was read: what its author asked for, what Nomad adds,

@@ -161,3 +161,35 @@ func TestExplainCeiling(t *testing.T) {
 		}
 	}
 }
+
+// TestD8ExplainAfterAnAgentRestart: a client keeps no config of a task, so what
+// holds for it is told as it was at the start.
+func TestD8ExplainAfterAnAgentRestart(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	c := args("idle")
+	c["egress"], c["pids_limit"] = []any{map[string]any{"allow": []any{"api.example.com"}}}, 77
+	tc := b.task("web", c)
+	run := filepath.Join(b.stage, "..", RunID(TaskID(tc.ID)).String())
+	if err := os.MkdirAll(run, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h, _, err := b.host.StartTask(b.ctx(), tc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := b.ask(tc.ID, "explain")
+	b.crash()
+	if err := b.host.RecoverTask(b.ctx(), h.Persisted()); err != nil {
+		t.Fatal(err)
+	}
+	if after, errs, code := b.ask(tc.ID, "explain"); code != 0 || after != before || !strings.Contains(after, "77") {
+		t.Errorf("exit code %d, %s\nbefore:\n%s\nafter:\n%s", code, errs, before, after)
+	}
+	if err := os.RemoveAll(run); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := b.ask(tc.ID, "explain"); code != 1 || !strings.Contains(errs, "nomad-driver-wardyn explain JOB") {
+		t.Errorf("nothing is known any more: exit code %d, %s", code, errs)
+	}
+	b.destroy(tc.ID)
+}
