@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"net/netip"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -154,5 +156,44 @@ func TestI7EveryFaultOfTheOptions(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%q is not in: %v", words, err)
 		}
+	}
+}
+
+// TestFilesOfTheOptions: what is at a path that an option names is said, and
+// nothing of what is in it.
+func TestFilesOfTheOptions(t *testing.T) {
+	dir := t.TempDir()
+	key, open := filepath.Join(dir, "key"), filepath.Join(dir, "open")
+	for path, mode := range map[string]os.FileMode{key: 0o600, open: 0o644} {
+		if err := os.WriteFile(path, []byte("hunter2"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	credential := func(file string) map[string]any {
+		return map[string]any{"file": file, "hosts": []any{"a.example"}, "headers": []any{"X"}, "namespaces": []any{"*"}}
+	}
+	h, err := hostConfig(operator(t, map[string]any{
+		"ca_file": open, "auth": map[string]any{"config": filepath.Join(dir, "none")}, "volumes": map[string]any{"paths": []any{"/srv/none-of-this"}},
+		"seccomp_profiles": map[string]any{"strict": dir},
+		"credential":       []any{map[string]any{"good": credential(key), "wide": credential(open)}},
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"ca_file": "", "auth.config": "it is not there", "volumes.paths": "it is not there", "seccomp_profiles.strict": "no regular file",
+		"credential.good.file": "", "credential.wide.file": "chmod 600",
+	}
+	got := h.Files()
+	for _, f := range got {
+		if w, known := want[f.Option]; !known || (w == "") != (f.Fault == "") || !strings.Contains(f.Fault, w) || strings.Contains(f.Fault, "hunter2") {
+			t.Errorf("%+v, want %q", f, w)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%+v, want %d", got, len(want))
+	}
+	if f := (HostConfig{}).Files(); len(f) > 0 {
+		t.Errorf("no options: %+v", f)
 	}
 }

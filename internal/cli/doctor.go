@@ -19,7 +19,7 @@ var doctorCommand = &command{
 	text: `Asks the engine and the host what the driver depends on, and says of each fault
 what to do: the engine and its known-bad versions, each confinement class and why
 a runtime is not offered, the isolation in force, address ranges and who else
-holds them, disk and data dir, and the plugin's options.
+holds them, disk and data dir, and the plugin's options with the files they name.
 
 Nothing is made. What a class's last probe found is read from the data dir of the
 driver that runs here. With -deep every class is probed now: a container is run
@@ -85,6 +85,9 @@ func examine(ctx context.Context, e Env, o doctorOptions) ([]doctor.Finding, err
 	}
 	for _, f := range faults {
 		facts.Config = append(facts.Config, problem{File: o.pluginConfig, Line: lines.find(f.Field), Fault: f}.String())
+	}
+	for _, f := range h.Files() {
+		facts.Files = append(facts.Files, doctor.File(f))
 	}
 	return doctor.Examine(facts), nil
 }

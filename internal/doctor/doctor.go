@@ -79,4 +79,9 @@ func (x *examination) config() {
 	for _, fault := range x.facts.Config {
 		x.add(Error, "config", "plugin config", fault, "correct the plugin block of the agent's configuration; with an unknown option the agent does not start")
 	}
+	for _, f := range x.facts.Files {
+		if f.Fault != "" {
+			x.add(Warning, "file", "plugin option "+f.Option, fmt.Sprintf("%s: %s", f.Path, f.Fault), "put it right before a task needs it: that one would not start, or go without")
+		}
+	}
 }

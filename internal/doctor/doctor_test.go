@@ -79,7 +79,11 @@ func checkFindings(t *testing.T, all map[string]fault) {
 // TestEngineFindings: what is amiss with the engine and what it has below it (K38).
 func TestEngineFindings(t *testing.T) {
 	checkFindings(t, map[string]fault{
-		"config":                  {func(f *Facts) { f.Config = []string{"slots: no"} }, "config", Error, "slots: no"},
+		"config": {func(f *Facts) { f.Config = []string{"slots: no"} }, "config", Error, "slots: no"},
+		"file": {func(f *Facts) {
+			f.Files = []File{{Option: "auth.config", Path: "/ok"}, {Option: "ca_file", Path: "/x", Fault: "it is not there"}}
+		}, "file", Warning, "/x: it is not there"},
+		"files in order":          {func(f *Facts) { f.Files = []File{{Option: "ca_file", Path: "/x"}} }, "file", "", ""},
 		"not root":                {func(f *Facts) { f.Host.Root = false }, "not-root", Warning, "root"},
 		"engine away":             {func(f *Facts) { f.EngineErr = "refused" }, "engine-away", Error, "/run/docker.sock does not answer: refused"},
 		"resolver 20.10":          {func(f *Facts) { f.Engine.Version = "20.10.24+dfsg1" }, "cve-2024-29018", Warning, "CVE-2024-29018"},

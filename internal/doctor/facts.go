@@ -12,6 +12,8 @@ import (
 type Facts struct {
 	// Config are the faults of the plugin's options, each a sentence.
 	Config []string
+	// Files are what the options name on the node.
+	Files []File
 	// Endpoint is the engine's socket; EngineErr says why it could not be
 	// asked, and then nothing is known of Engine.
 	Endpoint  string
@@ -25,6 +27,12 @@ type Facts struct {
 	Pools      []Pool
 	Disks      []Disk
 	Data       DataDir
+}
+
+// File is a file or folder that an option names.
+type File struct {
+	Option, Path string
+	Fault        string // why it cannot serve; "" where it can
 }
 
 // Engine is what a Docker engine says of itself.

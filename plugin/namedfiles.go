@@ -1,0 +1,86 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+)
+
+// NamedFile is a file or folder of the node that an operator's option names.
+type NamedFile struct {
+	Option, Path string
+	Fault        string // why it cannot serve; "" where it can
+}
+
+// Files looks at what the options name on this node. Nothing of their contents is
+// in the answer. A plugin takes options whose files are not there: they may come
+// later, and are asked for when a task needs them.
+func (h HostConfig) Files() []NamedFile {
+	l := &namedFiles{}
+	secret := func(path string) error { _, err := readHostSecret(path); return err }
+	l.look("ca_file", h.CAFile, readable)
+	l.look("auth.config", h.Images.AuthFile, readable)
+	for _, name := range slices.Sorted(maps.Keys(h.Credentials)) {
+		l.look("credential."+name+".file", h.Credentials[name].File, secret)
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.GitGrants)) {
+		l.look("git_grant."+name+".token_file", h.GitGrants[name].TokenFile, secret)
+	}
+	if u := h.Upstream; u != nil {
+		l.look("upstream_proxy.credentials_file", u.CredentialsFile, secret)
+	}
+	if c := h.ControlPlane; c != nil {
+		l.look("control_plane.token_file", c.TokenFile, secret)
+	}
+	if o := h.OTLP; o != nil {
+		l.look("otlp.headers_file", o.HeadersFile, secret)
+		l.look("otlp.ca_file", o.CAFile, readable)
+	}
+	if a := h.AgentAPI; a != nil {
+		l.look("agent_api.token_file", a.TokenFile, secret)
+		l.look("agent_api.ca_file", a.CAFile, readable)
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Limits.Seccomp)) {
+		l.look("seccomp_profiles."+name, h.Limits.Seccomp[name], readable)
+	}
+	for _, dir := range h.Volumes.Paths {
+		l.look("volumes.paths", dir, func(path string) error { _, err := os.Stat(path); return err })
+	}
+	return l.list
+}
+
+type namedFiles struct{ list []NamedFile }
+
+// look adds a file, if the option names one.
+func (l *namedFiles) look(option, path string, check func(string) error) {
+	if path == "" {
+		return
+	}
+	f := NamedFile{Option: option, Path: path}
+	switch err := check(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		f.Fault = "it is not there"
+	case err != nil:
+		f.Fault = err.Error()
+	}
+	l.list = append(l.list, f)
+}
+
+// readable opens a regular file and reads nothing of it.
+func readable(path string) error {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !fi.Mode().IsRegular() {
+		return fmt.Errorf("it is no regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
