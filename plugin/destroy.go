@@ -25,7 +25,12 @@ func (p *Plugin) DestroyTask(ctx context.Context, r *driverpb.DestroyTaskRequest
 		return nil, callError(err)
 	}
 	id := TaskID(r.GetTaskId())
-	if err := p.tasks.interrupt(ctx, id); err != nil {
+	if r.GetForce() {
+		err = p.tasks.interrupt(ctx, id)
+	} else if p.tasks.beginning(id) {
+		err = fmt.Errorf("task %q is being started; use force: %w", id, errState)
+	}
+	if err != nil {
 		return nil, callError(err)
 	}
 	t, known := p.tasks.get(id)

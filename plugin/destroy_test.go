@@ -157,6 +157,9 @@ func TestI6DestroyWhileStarting(t *testing.T) {
 		started <- err
 	}()
 	<-reached
+	if err := b.host.DestroyTask(b.ctx(), tc.ID, false); err == nil {
+		t.Error("destroyed without force, while it was being started")
+	}
 	b.destroy(tc.ID)
 	if err := <-started; err == nil {
 		t.Error("what was destroyed has started")

@@ -54,6 +54,14 @@ func (s *store) begin(id TaskID, cancel context.CancelFunc) (known *task, releas
 	}, nil
 }
 
+// beginning reports whether an id is being started or recovered.
+func (s *store) beginning(id TaskID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, busy := s.busy[id]
+	return busy
+}
+
 // interrupt ends the start or recovery of an id, if one is under way, and waits
 // until nothing more comes of it.
 func (s *store) interrupt(ctx context.Context, id TaskID) error {
