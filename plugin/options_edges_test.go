@@ -96,3 +96,49 @@ func TestBlocksThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+// K35: what a device plugin will reserve is not known before placement, so a
+// review judges by what the operator lets tasks have at all.
+func TestK35DevicesOfADraft(t *testing.T) {
+	review := func(h HostConfig, class string) Review {
+		config := map[string]any{"image": "busybox:1", "confinement": class}
+		return ReviewTask(Draft{Name: "t", Config: config, Devices: []string{"nvidia/gpu"}}, h, NodeView{Unasked: true, Classes: node.Classes})
+	}
+	open := hostOf(t, openLimits)
+	if r := review(open, "CC1"); len(r.Faults) > 0 {
+		t.Errorf("%v", r.Faults)
+	}
+	for words, r := range map[string]Review{
+		`device = "nvidia/gpu": the operator does not allow it`: review(closedHost, "CC1"),
+		"devices: under CC2": review(open, "CC2"),
+	} {
+		if len(r.Faults) != 1 || !strings.HasPrefix(r.Faults[0].String(), words) {
+			t.Errorf("%v, want %q", r.Faults, words)
+		}
+	}
+}
+
+// A GPU that only a variable tells of is not there, and an event says so.
+func TestGPUThatIsNotHandedOver(t *testing.T) {
+	notes := func(config map[string]any, h HostConfig) string {
+		config["confinement"] = "CC1"
+		tc, c := taskOf(t, config)
+		tc.Env = map[string]string{"NVIDIA_VISIBLE_DEVICES": "GPU-0"}
+		p, err := planTask(tc, c, h, node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(p.Notes, "\n")
+	}
+	if n := notes(map[string]any{}, closedHost); !strings.Contains(n, "NVIDIA_VISIBLE_DEVICES names GPUs") || !strings.Contains(n, "allow_devices") {
+		t.Errorf("notes %q", n)
+	}
+	for name, n := range map[string]string{
+		"its nodes":           notes(map[string]any{"devices": map[string]any{"host_path": "/dev/fuse"}}, hostOf(t, openLimits)),
+		"a runtime of theirs": notes(map[string]any{}, hostOf(t, map[string]any{"confinement": map[string]any{"runtimes": map[string]any{"CC1": "nvidia"}}})),
+	} {
+		if strings.Contains(n, "NVIDIA") {
+			t.Errorf("with %s: %q", name, n)
+		}
+	}
+}

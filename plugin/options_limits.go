@@ -3,13 +3,11 @@ package plugin
 import (
 	"fmt"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/hclspec"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
@@ -100,51 +98,6 @@ func (a *ask) readMore(c TaskConfig, h HostConfig, f *faults) {
 }
 
 var cpuset = regexp.MustCompile(`^\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*$`)
-
-func (a *ask) readDevices(v any, r LimitRules, f *faults) {
-	list, err := mapList(v)
-	if err != nil {
-		f.add("devices", nil, err.Error(), `write devices = [{ host_path = "/dev/fuse" }]`)
-	}
-	for _, m := range list {
-		host, _ := scalar(m["host_path"])
-		inside, _ := scalar(m["container_path"])
-		mode, _ := scalar(m["cgroup_permissions"])
-		d, err := deviceOf(host, inside, mode, r)
-		if err == nil {
-			err = onlyKeys(m, "", "host_path", "container_path", "cgroup_permissions")
-		}
-		if err != nil {
-			f.add("devices", host, err.Error(), "")
-			continue
-		}
-		a.Devices = append(a.Devices, d)
-	}
-}
-
-// deviceOf judges one device. Making device nodes is never permitted, so the
-// m that other drivers add says nothing here.
-func deviceOf(host, inside, mode string, r LimitRules) (runner.Device, error) {
-	if inside == "" {
-		inside = host
-	}
-	switch {
-	case host == "":
-		return runner.Device{}, fmt.Errorf("host_path is missing")
-	case path.Clean(host) != host || !slices.ContainsFunc(r.Devices, func(p string) bool { return path.Dir(p) == path.Dir(host) && glob(p, host) }):
-		return runner.Device{}, fmt.Errorf("the operator does not allow it (plugin option allow_devices)")
-	case slices.ContainsFunc(neverDevices, func(n string) bool { return glob(n, host) }):
-		return runner.Device{}, fmt.Errorf("it reaches the host's memory or disks")
-	case !strings.HasPrefix(inside, "/dev/") || path.Clean(inside) != inside:
-		return runner.Device{}, fmt.Errorf("container_path %q: want a path below /dev", inside)
-	case strings.Trim(mode, "rwm") != "":
-		return runner.Device{}, fmt.Errorf(`cgroup_permissions %q: want letters of "rw"`, mode)
-	}
-	if mode = strings.ReplaceAll(mode, "m", ""); mode == "" {
-		mode = "rw"
-	}
-	return runner.Device{Host: host, Target: inside, Permissions: mode}, nil
-}
 
 // readSecurityOpt takes what every sandbox has, and profiles by the names that
 // the operator gave them.
@@ -242,35 +195,6 @@ func (a *ask) readNetworkMode(c TaskConfig, f *faults) {
 	} {
 		if x.used {
 			f.add(x.name, nil, `with network_mode = "none" there is no proxy that could serve it`, "remove one of the two")
-		}
-	}
-}
-
-// readDevices reads the devices that Nomad's device plugins reserved.
-func (g *given) readDevices(devices []*driverpb.Device, r LimitRules, f *faults) {
-	for _, d := range devices {
-		dev, err := deviceOf(d.GetHostPath(), d.GetTaskPath(), d.GetCgroupPermissions(), r)
-		if err != nil {
-			f.add("device", d.GetHostPath(), err.Error(), "")
-			continue
-		}
-		g.Devices = append(g.Devices, dev)
-	}
-}
-
-// checkDevices judges what is really at the paths of a task's devices: names say
-// little of it, since links lead from one to another.
-func checkDevices(a ask, g given, check func(string) error, f *faults) {
-	for i, d := range slices.Concat(a.Devices, g.Devices) {
-		if check == nil {
-			return
-		}
-		field := "devices"
-		if i >= len(a.Devices) {
-			field = "device"
-		}
-		if err := check(d.Host); err != nil {
-			f.add(field, d.Host, err.Error(), "")
 		}
 	}
 }

@@ -158,7 +158,7 @@ func (d Draft) taskConfig(n NodeView, h HostConfig) *driverpb.TaskConfig {
 		t.Mounts = append(t.Mounts, &driverpb.Mount{TaskPath: m.Target, HostPath: draftVolume, Readonly: m.ReadOnly, PropagationMode: m.Propagation})
 	}
 	for _, name := range d.Devices {
-		t.Devices = append(t.Devices, &driverpb.Device{TaskPath: name})
+		t.Devices = append(t.Devices, &driverpb.Device{HostPath: someDevice(name, h.Limits)})
 	}
 	return t
 }
@@ -175,6 +175,15 @@ func somePort(open []portRange) int {
 		some = r.first
 	}
 	return max(some, 1)
+}
+
+// someDevice stands for what a device plugin reserves, which nobody knows before
+// placement: one that the operator lets tasks have, else the name it is asked for by.
+func someDevice(name string, r LimitRules) string {
+	for _, p := range r.Devices {
+		return strings.ReplaceAll(p, "*", "0")
+	}
+	return name
 }
 
 // draftDir stands for the directory of an allocation that does not exist.
