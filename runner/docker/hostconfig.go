@@ -122,6 +122,7 @@ func hardened(runtime string, host hostFacts) *container.HostConfig {
 		Runtime:       runtime,
 		CapDrop:       []string{"ALL"},
 		SecurityOpt:   securityOpt(runtime, host),
+		MaskedPaths:   maskedPaths(runtime, host),
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		IpcMode:       container.IPCModePrivate,
 		CgroupnsMode:  container.CgroupnsModePrivate,
