@@ -35,6 +35,9 @@ type SetupSpec struct {
 	// Watch, when not nil, is run beside the script, with the ref of its sandbox,
 	// and ends with ctx before that is taken down.
 	Watch func(ctx context.Context, ref string)
+	// Through, when not nil, is asked when the script is through; on an error
+	// nothing of it is kept.
+	Through func(ctx context.Context, ref string) error
 	// Sandbox has the image, class, policy, resources and labels. Its run is
 	// the build's own; of its Task only Output and Image are looked at.
 	Sandbox runner.SandboxSpec

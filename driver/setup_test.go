@@ -298,6 +298,21 @@ func TestD11WatchEndsBeforeTheSandbox(t *testing.T) {
 	}
 }
 
+// K37, D-11: what a script made is kept only when nobody objects to it.
+func TestD11ObjectionKeepsNothing(t *testing.T) {
+	d, b := newBuilder()
+	objection, asked := errors.New("too large"), ""
+	s := aSetup()
+	s.Through = func(_ context.Context, ref string) error { asked = ref; return objection }
+	if _, err := d.BuildSetup(t.Context(), s); !errors.Is(err, objection) || asked != runnertest.Ref(s.Sandbox.RunID) || len(b.images) != 0 {
+		t.Errorf("%v, asked about %q, images %v", err, asked, b.images)
+	}
+	s.Through = func(context.Context, string) error { return nil }
+	if ref, err := d.BuildSetup(t.Context(), s); err != nil || !b.images[ref] {
+		t.Errorf("%s, %v", ref, err)
+	}
+}
+
 // D-11: an image that is one run's alone is dropped by the run, also by a process
 // that has not made it; no other run's and nobody's cache goes with it.
 func TestD11PrivateImagesAreDroppedByTheirRun(t *testing.T) {

@@ -111,6 +111,11 @@ func (d *Docker) buildSetup(ctx context.Context, s SetupSpec, ref string) (err e
 	case code != 0:
 		return &SetupError{code}
 	}
+	if s.Through != nil {
+		if err := s.Through(ctx, sb.Ref); err != nil {
+			return fmt.Errorf("setup: %w", err)
+		}
+	}
 	_, err = d.engine.Commit(ctx, sb.Ref, ref, slices.Sorted(maps.Keys(s.Env)))
 	return err
 }

@@ -19,14 +19,33 @@ const (
 	diskTimeout = 25 * time.Second
 )
 
+// diskOwner is somebody whose disk use is held to the task's limit.
+type diskOwner struct {
+	name string                               // as the subject of a sentence
+	used func(context.Context) (int64, error) // MiB; with an error what could be measured
+	end  func(text string)                    // what becomes of it over the limit
+}
+
 // keepDisk measures what a task has on the node's disks for as long as it
-// lives: over its limit that is an event, over a fifth more it is ended, unless
-// the operator only wants to know. What cannot be measured whole counts as far
-// as it could be, and is an event too.
+// lives, and ends it where that is too much.
 func (p *Plugin) keepDisk(b *Backend, t *task, every time.Duration) {
-	limit := t.state.DiskMiB
 	reader, ok := b.Runner.(runner.DiskReader)
-	if limit <= 0 || !ok {
+	if !ok {
+		return
+	}
+	p.watchDisk(t.ctx, t, every, diskOwner{
+		name: "The task",
+		used: func(ctx context.Context) (int64, error) { return diskUse(ctx, reader, t) },
+		end:  func(text string) { p.endForDisk(b, t, text) },
+	})
+}
+
+// watchDisk measures until ctx or the task is over: above the limit that is an
+// event, above a fifth more the end, unless the operator only wants to know.
+// What cannot be measured whole counts as far as it could be, and is an event too.
+func (p *Plugin) watchDisk(ctx context.Context, t *task, every time.Duration, o diskOwner) {
+	limit := t.state.DiskMiB
+	if limit <= 0 {
 		return
 	}
 	tick := time.NewTicker(every)
@@ -37,11 +56,11 @@ func (p *Plugin) keepDisk(b *Backend, t *task, every time.Duration) {
 		case <-tick.C:
 		case <-t.done:
 			return
-		case <-t.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
-		used, err := diskUse(t.ctx, reader, t)
-		if err != nil && t.ctx.Err() == nil && time.Since(unmeasured) >= diskAgain {
+		used, err := o.used(ctx)
+		if err != nil && ctx.Err() == nil && time.Since(unmeasured) >= diskAgain {
 			unmeasured = time.Now()
 			p.taskLog(t).Warn("disk use could not be measured whole", "error", err)
 			p.events.emit(t.config, "What the task has on disk could not be measured whole: "+err.Error())
@@ -49,15 +68,14 @@ func (p *Plugin) keepDisk(b *Backend, t *task, every time.Duration) {
 		if used <= limit {
 			continue
 		}
-		host, _ := p.options()
-		text := fmt.Sprintf("The task has %d MiB on disk, and its limit is %d MiB", used, limit)
-		if used > limit+limit/5 && !host.Disk.WarnOnly {
-			p.endForDisk(b, t, text)
+		text := overDisk(o.name, used, limit)
+		if p.endsForDisk(used, limit) {
+			o.end(text)
 			return
 		}
 		if time.Since(told) >= diskAgain {
 			told = time.Now()
-			if !host.Disk.WarnOnly {
+			if host, _ := p.options(); !host.Disk.WarnOnly {
 				text += fmt.Sprintf("; it is ended above %d MiB", limit+limit/5)
 			}
 			p.events.emit(t.config, text, "disk_mib", fmt.Sprint(used))
@@ -65,9 +83,22 @@ func (p *Plugin) keepDisk(b *Backend, t *task, every time.Duration) {
 	}
 }
 
+// endsForDisk: so much is the end of whose it is.
+func (p *Plugin) endsForDisk(used, limit int64) bool {
+	host, _ := p.options()
+	return limit > 0 && used > limit+limit/5 && !host.Disk.WarnOnly
+}
+
+func overDisk(name string, used, limit int64) string {
+	return fmt.Sprintf("%s has %d MiB on disk, and its limit is %d MiB", name, used, limit)
+}
+
+// diskOptions are what an author and an operator can change about it.
+const diskOptions = " (storage_opt.size, plugin options max_disk and disk_enforce)"
+
 // endForDisk ends a task that fills the disk.
 func (p *Plugin) endForDisk(b *Backend, t *task, text string) {
-	why := text + " (storage_opt.size, plugin options max_disk and disk_enforce)"
+	why := text + diskOptions
 	t.blame(why)
 	p.events.emit(t.config, "Sandbox stopped: "+why)
 	ctx, cancel := context.WithTimeout(t.ctx, askTimeout)

@@ -117,7 +117,9 @@ func (p *Plugin) buildAndStart(ctx context.Context, b *Backend, t *task, builder
 	run := s.Sandbox.RunID
 	out := outputOf(b, run, t.config.GetStdoutPath(), t.config.GetStderrPath())
 	s.Sandbox.Task.Output = b.Outputs.Sink(out)
-	s.Watch = func(ctx context.Context, ref string) { p.keepSidecarOf(ctx, b, t, ref) }
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	p.watchSetup(b, t, &s, diskEvery, end)
 	p.events.emit(t.config, "The setup runs; its lines in the task's log start with [setup]")
 	err = b.Control.Prepare(control.Run{
 		ID: run, Owner: ownerOf(t.config), FilesDir: filepath.Join(t.records, "setup"), OnDecision: t.denials.hear,
@@ -136,6 +138,9 @@ func (p *Plugin) buildAndStart(ctx context.Context, b *Backend, t *task, builder
 		return err
 	}
 	ref, err := builder.BuildSetup(ctx, s)
+	if full := errSetupDisk(""); err != nil && errors.As(context.Cause(ctx), &full) {
+		return full // and not that something was cancelled
+	}
 	if err != nil {
 		return err
 	}
