@@ -11,6 +11,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	stdlog "log"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -23,6 +25,7 @@ func main() {
 }
 
 func run(args []string) int {
+	stdlog.SetOutput(io.Discard) // where libraries complain of origins and quote what those sent, maybe a credential
 	fs := flag.NewFlagSet("wardyn-proxy", flag.ContinueOnError)
 	control := fs.String("control", "", "control plane to fetch the configuration from, such as unix:///run/wardyn/control.sock")
 	file := fs.String("config", "", "read the proxy configuration from this file")

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -128,6 +130,42 @@ func TestP65BadFlagsEndInTwo(t *testing.T) {
 		if err := checkScanSwitch(v); err != nil {
 			t.Errorf("%q: %v", v, err)
 		}
+	}
+}
+
+// TestK25LibrariesLogNothing: net/http prints what an origin sends unasked, as
+// with an answer to HEAD that has a body; that may be the credential it was sent.
+func TestK25LibrariesLogNothing(t *testing.T) {
+	var out bytes.Buffer
+	before := stdlog.Writer()
+	stdlog.SetOutput(&out)
+	defer stdlog.SetOutput(before)
+	if code := run([]string{"extra"}); code != 2 {
+		t.Errorf("exit %d", code)
+	}
+	left := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer close(left)
+		defer c.Close()
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
+		time.Sleep(50 * time.Millisecond) // until the connection waits for the next request
+		io.WriteString(c, "my-secret")
+		io.Copy(io.Discard, c)
+	}))
+	defer srv.Close()
+	tr := &http.Transport{}
+	resp, err := (&http.Client{Transport: tr}).Head(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	<-left // the client did not like it
+	if out.Len() != 0 {
+		t.Errorf("printed %s", out.String())
 	}
 }
 

@@ -136,6 +136,9 @@ func copyHeader(dst, src http.Header) {
 func relayH2(w http.ResponseWriter, resp *http.Response, cred *credential, coding string) (int64, error) {
 	body := answerReader(resp, cred, coding)
 	copyHeader(w.Header(), resp.Header)
+	if _, said := w.Header()["Date"]; !said {
+		w.Header()["Date"] = nil // none of the library's own
+	}
 	if resp.ContentLength >= 0 {
 		w.Header().Set("Content-Length", fmt.Sprint(resp.ContentLength))
 	}
