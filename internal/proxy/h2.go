@@ -29,12 +29,13 @@ type http2 struct {
 	once  sync.Once
 	// plain and injected requests never share a connection to an origin.
 	plain, injected *http.Transport
+	origins         chan struct{} // connections that were dialled for them
 }
 
 const maxStreams = 100
 
 func newHTTP2(s *Server) *http2 {
-	h := &http2{s: s, conns: make(chan net.Conn), done: make(chan struct{})}
+	h := &http2{s: s, conns: make(chan net.Conn), done: make(chan struct{}), origins: make(chan struct{}, maxOrigins)}
 	h.srv = &http.Server{
 		Handler: h, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: h1.MaxRequestHead,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},

@@ -183,3 +183,46 @@ func TestDialForARequestThatIsGone(t *testing.T) {
 	cancel()
 	<-ended
 }
+
+// TestStreamsShareTheRoomForOrigins: the streams of a few tunnels do not become
+// as many connections to an origin that speaks HTTP/1.
+func TestStreamsShareTheRoomForOrigins(t *testing.T) {
+	goOn := make(chan struct{})
+	origin := tlsOrigin(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-goOn:
+		case <-r.Context().Done():
+		}
+	}), "http/1.1")
+	b := intercepting(t, origin, allow("api.test"), true)
+	const room, streams = 3, 20
+	b.srv.h2.origins = make(chan struct{}, room)
+	c := b.browser(t, true)
+	statuses := make(chan int, streams)
+	for range streams {
+		go func() {
+			resp, err := c.Get("https://api.test/")
+			if err != nil {
+				statuses <- 0
+				return
+			}
+			resp.Body.Close()
+			statuses <- resp.StatusCode
+		}()
+	}
+	for range streams - room - 1 { // one has the connection that came with the tunnel
+		if status := <-statuses; status != 503 {
+			t.Errorf("status %d", status)
+		}
+	}
+	close(goOn)
+	for range room + 1 {
+		if status := <-statuses; status != 200 {
+			t.Errorf("status %d", status)
+		}
+	}
+	b.srv.h2.injected.CloseIdleConnections()
+	if !eventually(patience, func() bool { return len(b.srv.h2.origins) == 0 }) {
+		t.Errorf("%d are still counted", len(b.srv.h2.origins))
+	}
+}

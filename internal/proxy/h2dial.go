@@ -5,9 +5,11 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/h1"
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/policy"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
 // dial connects to the origin for the transport, which may go on with it for
@@ -17,16 +19,9 @@ func (x *h2exchange) dial(ctx context.Context) (net.Conn, error) {
 	var conn net.Conn
 	if first := x.t.takeFirst(); first != nil {
 		conn = first.conn
+	} else if c, bad := x.dialAnew(ctx); bad != nil {
+		return nil, x.failed(*bad)
 	} else {
-		v, found := x.v, &flow{}
-		if s.vet(ctx, &v); !v.OK() {
-			return nil, x.failed(v.Ruling)
-		}
-		c, _, bad := s.dial(ctx, &v, found, true)
-		x.learn(found)
-		if bad != nil {
-			return nil, x.failed(*bad)
-		}
 		conn = c
 	}
 	tc, err := s.upstreamTLS(ctx, conn, x.v.Host, "h2", "http/1.1")
@@ -35,6 +30,45 @@ func (x *h2exchange) dial(ctx context.Context) (net.Conn, error) {
 		return nil, x.failed(*tlsRuling(x.v.Authority, err))
 	}
 	return tc, nil
+}
+
+// maxOrigins bounds the connections that are dialled for requests over HTTP/2:
+// each of the hundred streams of a tunnel may want one of its own.
+const maxOrigins = maxConns
+
+// dialAnew vets the host once more and connects to it.
+func (x *h2exchange) dialAnew(ctx context.Context) (net.Conn, *policy.Ruling) {
+	select {
+	case x.h.origins <- struct{}{}:
+	default:
+		return nil, &policy.Ruling{Decision: egress.Deny, Source: policy.Limit,
+			Cause: "too many connections to origins at once", Hint: "have fewer requests under way and try again"}
+	}
+	leave := func() { <-x.h.origins }
+	v, found := x.v, &flow{}
+	if x.h.s.vet(ctx, &v); !v.OK() {
+		leave()
+		return nil, &v.Ruling
+	}
+	conn, _, bad := x.h.s.dial(ctx, &v, found, true)
+	x.learn(found)
+	if bad != nil {
+		leave()
+		return nil, bad
+	}
+	return &countedConn{Conn: conn, leave: sync.OnceFunc(leave)}, nil
+}
+
+// countedConn makes room for another connection when it is closed.
+type countedConn struct {
+	net.Conn
+	leave func()
+}
+
+// Close closes the connection.
+func (c *countedConn) Close() error {
+	c.leave()
+	return c.Conn.Close()
 }
 
 func (x *h2exchange) failed(r policy.Ruling) error {
