@@ -180,5 +180,12 @@ func (x *exchange) fail(bad *failure) step {
 	} else if x.pump != nil {
 		x.req.Close = true
 	}
-	return x.c.refuse(x.f, x.req, bad.ruling, bad.status)
+	return x.refuse(bad.ruling, bad.status)
+}
+
+// refuse answers in the origin's place. Where the beginning of the body was
+// read ahead its rest cannot be told from the next request.
+func (x *exchange) refuse(r policy.Ruling, status int) step {
+	x.req.Close = x.req.Close || x.body.Peeked()
+	return x.c.refuse(x.f, x.req, r, status)
 }

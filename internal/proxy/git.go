@@ -69,7 +69,7 @@ func (c *front) gitForward(ctx context.Context, req h1.Request, g gitproto.Reque
 	token, err := c.s.git.token(ctx, c.s.o.Control, grant)
 	if err != nil {
 		c.s.log.Warn("git grant not minted", "repo", g.Repo, "error", err)
-		return c.refuse(f, req, policy.Ruling{Decision: egress.Deny, Source: policy.UpstreamTLS,
+		return x.refuse(policy.Ruling{Decision: egress.Deny, Source: policy.UpstreamTLS,
 			Cause: "the token for " + g.Repo + " could not be minted", Hint: "the grant may wait for an approval; try again later"}, 502)
 	}
 	f.detail.InjectedBy, f.detail.Visibility = "git:"+g.Repo, "full"

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/cgi"
@@ -261,5 +263,29 @@ func TestE132LFSIsRefusedWithAReason(t *testing.T) {
 	}
 	if r, body := g.exchange(t, "POST /wardyn/gh/acme/app.git/git-receive-pack HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n0000"); r.StatusCode != 415 {
 		t.Errorf("a compressed push: %s %q", r.Status, body)
+	}
+}
+
+// TestPushThatGoesNowhere: the commands of a push were read ahead when it turned
+// out that it goes nowhere; what comes behind them is no request.
+func TestPushThatGoesNowhere(t *testing.T) {
+	const id = "0123456789012345678901234567890123456789"
+	line := id + " " + id + " refs/heads/main\x00report-status"
+	push := fmt.Sprintf("%04x%s0000PACK and what goes with it", len(line)+4, line)
+	for name, fails := range map[string]func(*gitServer){
+		"no token":   func(g *gitServer) { g.control.fail = true },
+		"no address": func(g *gitServer) { g.srv.resolver = &failingResolver{err: &net.DNSError{IsNotFound: true}} },
+	} {
+		g := newGitServer(t, egress.GitRule{PushRefs: []string{"refs/heads/"}}, allow())
+		fails(g)
+		c := g.dial(t)
+		c.send(t, fmt.Sprintf("POST /wardyn/gh/acme/app.git/git-receive-pack HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(push), push))
+		resp := c.answer(t, "POST")
+		if io.Copy(io.Discard, resp.Body); resp.StatusCode != 502 || !resp.Close {
+			t.Errorf("%s: %s, the connection goes on: %v", name, resp.Status, !resp.Close)
+		}
+		if more := c.ended(t); more != "" {
+			t.Errorf("%s: %q", name, more)
+		}
 	}
 }
