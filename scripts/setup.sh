@@ -129,6 +129,7 @@ tests() {
   [ -x /usr/bin/python3 ] || more+=(python3)
   compgen -G '/usr/share/python-wheels/pip-*.whl' >/dev/null || more+=(python3-pip-whl)
   [ -d /usr/lib/python3/dist-packages/httpx ] || more+=(python3-httpx)
+  [ -x /usr/bin/ruby ] || more+=(ruby)
   if ! command -v docker-registry >/dev/null; then
     more+=(docker-registry)
     # Tests start registries of their own: the package's service stays off.

@@ -26,7 +26,7 @@ func findToolchains(t *testing.T) toolchains {
 	c := toolchains{files: testenv.Programs(t, "/usr/bin/curl", "/usr/bin/wget"), missing: map[string]error{}}
 	for name, find := range map[string]func(*testing.T) (map[string]string, error){
 		"node": nodeFiles, "npm": npmFiles, "python": pythonFiles, "pip": pipFiles, "httpx": httpxFiles,
-		"apt": aptFiles, "cargo": cargoFiles, "java": javaFiles,
+		"apt": aptFiles, "cargo": cargoFiles, "java": javaFiles, "ruby": rubyFiles,
 	} {
 		files, err := find(t)
 		if err != nil {

@@ -27,6 +27,29 @@ func httpxFiles(*testing.T) (map[string]string, error) {
 	return files, nil
 }
 
+// rubyFiles is Debian's ruby with as much of its library as net/http needs.
+func rubyFiles(t *testing.T) (map[string]string, error) {
+	found, err := filepath.Glob("/usr/lib/*/ruby/3.[0-9]*/openssl.so")
+	if err != nil || len(found) == 0 {
+		return nil, fmt.Errorf("no ruby of Debian's: %v", err)
+	}
+	native := filepath.Dir(found[0])
+	files, err := testenv.Tree(filepath.Join("/usr/lib/ruby", filepath.Base(native)), func(name string) bool {
+		return slices.Contains([]string{"rdoc", "irb", "bundler"}, name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	programs := []string{"/usr/bin/ruby", filepath.Join(native, "rbconfig.rb")}
+	for _, name := range []string{"enc/encdb", "enc/trans/transdb", "monitor", "stringio", "strscan", "date_core", "socket",
+		"io/wait", "io/nonblock", "zlib", "digest", "etc", "openssl"} {
+		programs = append(programs, filepath.Join(native, name+".so"))
+	}
+	more, err := ifThere(t, programs...)
+	maps.Copy(files, more)
+	return files, err
+}
+
 // aptFiles are apt-get, its methods and the tables of what processors there are.
 func aptFiles(t *testing.T) (map[string]string, error) {
 	files, err := ifThere(t, "/usr/bin/apt-get", "/usr/lib/apt/methods/http", "/usr/lib/apt/methods/store")

@@ -12,6 +12,7 @@ import (
 // whom they ask and $CA the certificate of who signed for it.
 const (
 	httpxScript = `python3 -c 'import httpx, os; r = httpx.get("https://" + os.environ["HOST"] + "/v1"); print(r.status_code, r.text)'`
+	rubyScript  = `ruby --disable=gems -ropen-uri -e 'puts URI.open("https://" + ENV["HOST"] + "/v1").read'`
 	cargoScript = `rm -rf /tmp/cargo; mkdir -p /tmp/cargo/src /tmp/cargo/.cargo; cd /tmp/cargo; export CARGO_HOME=/tmp/cargo/home CARGO_NET_RETRY=0
 printf '[package]\nname = "app"\nversion = "1.0.0"\n[dependencies]\ndemo = { version = "1", registry = "here" }\n' >Cargo.toml
 printf '[registries.here]\nindex = "sparse+https://%s/cargo/"\n' "$HOST" >.cargo/config.toml
@@ -32,6 +33,7 @@ var trustClients = []struct {
 	want, refused       []string
 }{
 	{"python httpx", "python httpx", httpxScript, []string{"200 hello from {}/v1"}, []string{"egress denied: {}:443 policy:default-deny"}},
+	{"ruby", "ruby", rubyScript, []string{"hello from {}/v1"}, []string{"egress denied: {}:443 policy:default-deny"}},
 	{"cargo", "cargo", cargoScript, []string{"demo from cargo"}, []string{"CONNECT tunnel failed, response 403"}},
 	{"apt", "apt", aptScript, []string{"demo from apt"}, []string{"egress denied: {}:443 policy:default-deny"}},
 	{"java", "java", javaScript, []string{"DIRECT: 200 hello from {}/v1", "HTTP: 200 hello from {}/v1"},
