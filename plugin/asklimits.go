@@ -27,6 +27,8 @@ func (a *ask) readLimits(c TaskConfig, h HostConfig, f *faults) {
 	switch n := c.PidsLimit; {
 	case n < 0:
 		f.add("pids_limit", n, "a sandbox always has a limit", "remove the line for the default")
+	case n > 0 && n < runner.MinPidsLimit:
+		f.add("pids_limit", n, "the sandbox's own init and whoever opens a shell in it need some of them", fmt.Sprintf("write %d or more, or remove the line for the default", runner.MinPidsLimit))
 	case h.MaxPids > 0 && n > h.MaxPids:
 		f.add("pids_limit", n, fmt.Sprintf("the operator's maximum is %d (plugin option max_pids)", h.MaxPids), "ask for less")
 	default:

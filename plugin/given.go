@@ -157,6 +157,9 @@ func (g *given) readResources(r *driverpb.Resources, h HostConfig, f *faults) {
 	if h.MaxMemoryMiB > 0 && max(g.MemoryMiB, g.SoftMiB) > h.MaxMemoryMiB {
 		f.add("resources.memory", max(g.MemoryMiB, g.SoftMiB), fmt.Sprintf("the operator's maximum is %d MiB (plugin option max_memory)", h.MaxMemoryMiB), "ask for less")
 	}
+	if g.MemoryMiB > 0 && g.MemoryMiB < runner.MinMemoryMiB {
+		f.add("resources.memory", g.MemoryMiB, fmt.Sprintf("a sandbox needs %d MiB", runner.MinMemoryMiB), "ask for more, or set memory_max")
+	}
 	l := r.GetLinuxResources()
 	g.CPUShares, g.CPUShare, g.Cores = l.GetCpuShares(), l.GetPercentTicks(), l.GetCpusetCpus()
 }

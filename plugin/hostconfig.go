@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"path"
@@ -118,6 +119,9 @@ func judgeHostConfig(c Config) (HostConfig, *faults) {
 		if v < 0 || v > 1<<31 {
 			f.add(name, v, "want a positive number", "remove the line for the default")
 		}
+	}
+	if c.MaxPids > 0 && c.MaxPids < runner.MinPidsLimit {
+		f.add("max_pids", c.MaxPids, "no sandbox starts with so few", fmt.Sprintf("write %d or more, or remove the line for no maximum", runner.MinPidsLimit))
 	}
 	h.AllowCaps = allowCaps(f, c.AllowCaps)
 	h.EgressHost, h.GitHost = egressHost(f, c.EgressPluginConfig), gitHost(f, c.GitPluginConfig)

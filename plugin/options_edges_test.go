@@ -142,3 +142,37 @@ func TestGPUThatIsNotHandedOver(t *testing.T) {
 		}
 	}
 }
+
+// K35: what a sandbox cannot do without is refused by its option, before an init
+// dies of it.
+func TestK35LeastLimits(t *testing.T) {
+	if _, err := planOf(t, map[string]any{"pids_limit": 31}, closedHost); err == nil || !strings.Contains(err.Error(), "pids_limit = 31: ") || !strings.Contains(err.Error(), "write 32 or more") {
+		t.Errorf("%v", err)
+	}
+	if p, err := planOf(t, map[string]any{"pids_limit": 32}, closedHost); err != nil || p.Spec.Sandbox.Resources.PidsLimit != 32 {
+		t.Errorf("%v", err)
+	}
+	if _, err := hostConfig(operator(t, map[string]any{"max_pids": 5})); err == nil || !strings.Contains(err.Error(), "max_pids = 5: ") {
+		t.Errorf("%v", err)
+	}
+	tc, c := taskOf(t, map[string]any{})
+	memory := &driverpb.AllocatedMemoryResources{MemoryMb: 10}
+	tc.Resources = &driverpb.Resources{AllocatedResources: &driverpb.AllocatedTaskResources{Memory: memory}}
+	if _, err := planTask(tc, c, closedHost, node); err == nil || !strings.Contains(err.Error(), "resources.memory = 10: a sandbox needs 16 MiB") {
+		t.Errorf("%v", err)
+	}
+	memory.MemoryMaxMb = 16
+	if _, err := planTask(tc, c, closedHost, node); err != nil {
+		t.Error(err)
+	}
+}
+
+// K16: gVisor's network has no such settings, and an event says so.
+func TestK16SysctlsUnderGVisor(t *testing.T) {
+	for class, want := range map[string]bool{"CC1": false, "CC2": true} {
+		p, err := planOf(t, map[string]any{"confinement": class, "sysctl": map[string]any{"net.ipv4.tcp_retries2": 5}}, closedHost)
+		if err != nil || slices.ContainsFunc(p.Notes, func(n string) bool { return strings.HasPrefix(n, "sysctl has no effect") }) != want {
+			t.Errorf("%s: %q, %v", class, p.Notes, err)
+		}
+	}
+}

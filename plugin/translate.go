@@ -148,6 +148,9 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 		a.note("The task's secrets folder holds files and is not mounted; mount_secrets = true mounts it, if the operator allows it (plugin option allow_secrets_dir)")
 	}
 	a.noteEnv(t.GetEnv())
+	if len(a.Sysctls) > 0 && class == types.CC2 {
+		a.note("sysctl has no effect under CC2: gVisor's network keeps settings of its own")
+	}
 	a.noteGPU(g, h.Runtimes[class])
 	mounts, stage := mountsOf(t, a, g, class, fx)
 	pl := plan{

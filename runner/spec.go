@@ -15,6 +15,13 @@ const (
 	DefaultPidsLimit int64 = 512  // processes and threads
 )
 
+// What a sandbox needs to come up and to be worked in: its init takes up to a dozen
+// threads, and so does each command that is run in it.
+const (
+	MinMemoryMiB int64 = 16
+	MinPidsLimit int64 = 32
+)
+
 // SandboxSpec is everything a substrate needs to create one governed sandbox.
 type SandboxSpec struct {
 	RunID uuid.UUID

@@ -57,8 +57,11 @@ func checkMax(r, limit runner.Resources) (errs []error) {
 // checkLeast refuses what the engine or the sandbox could not live with.
 func checkLeast(r runner.Resources, t runner.TaskProcess) (errs []error) {
 	// The engine's own minimum is 6 MiB; init and a program need more.
-	if r.MemoryMiB < 16 {
-		errs = append(errs, fmt.Errorf("memory: %d MiB is less than the 16 MiB a sandbox needs", r.MemoryMiB))
+	if r.MemoryMiB < runner.MinMemoryMiB {
+		errs = append(errs, fmt.Errorf("memory: %d MiB is less than the %d MiB a sandbox needs", r.MemoryMiB, runner.MinMemoryMiB))
+	}
+	if r.PidsLimit < runner.MinPidsLimit {
+		errs = append(errs, fmt.Errorf("pids_limit: %d is less than the %d processes and threads a sandbox needs", r.PidsLimit, runner.MinPidsLimit))
 	}
 	if t.MemoryReservationMiB > r.MemoryMiB {
 		errs = append(errs, fmt.Errorf("memory: the reservation of %d MiB is above the limit of %d MiB", t.MemoryReservationMiB, r.MemoryMiB))

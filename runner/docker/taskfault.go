@@ -10,13 +10,16 @@ import (
 )
 
 // asked is what a task asked for and only the engine can judge.
-type asked struct{ image, user, workDir string }
+type asked struct {
+	image, user, workDir, cpus string
+	ulimits                    []runner.Ulimit
+}
 
 // askedBy is what stands in a spec.
 func askedBy(spec runner.SandboxSpec) asked {
 	a := asked{image: spec.Image}
 	if t := spec.Task; t != nil {
-		a.user, a.workDir = t.User, t.WorkDir
+		a.user, a.workDir, a.cpus, a.ulimits = t.User, t.WorkDir, t.CpusetCpus, t.Ulimits
 	}
 	return a
 }
@@ -33,12 +36,40 @@ type knownWord struct {
 func imageOption(a asked) (string, string)   { return "image", a.image }
 func userOption(a asked) (string, string)    { return "user", a.user }
 func workDirOption(a asked) (string, string) { return "work_dir", a.workDir }
+func cpusOption(a asked) (string, string)    { return "cpuset_cpus", a.cpus }
+
+// ulimitOption is one of the limits of processes.
+func ulimitOption(name string) func(asked) (string, string) {
+	return func(a asked) (string, string) {
+		i := slices.IndexFunc(a.ulimits, func(u runner.Ulimit) bool { return u.Name == name })
+		if i < 0 {
+			return "", ""
+		}
+		return "ulimit." + name, fmt.Sprintf("%d:%d", a.ulimits[i].Soft, a.ulimits[i].Hard)
+	}
+}
+
+// limitNumbers are the limits of processes by the kernel's numbers, which is how
+// runtimes call them.
+var limitNumbers = []string{
+	"cpu", "fsize", "data", "stack", "core", "rss", "nproc", "nofile", "memlock", "as", "locks", "sigpending", "msgqueue", "nice", "rtprio", "rttime",
+}
+
+// limitWords are what a runtime says of limits that it cannot set; of two numbers
+// that begin alike the longer one comes first.
+func limitWords() (out []knownWord) {
+	for n, name := range slices.Backward(limitNumbers) {
+		out = append(out, knownWord{[]string{fmt.Sprintf("error setting rlimit type %d", n)}, runner.ErrInvalid, ulimitOption(name),
+			"this node lets nobody have so much", "ask for less, or remove the line"})
+	}
+	return out
+}
 
 // startWords are said when a container is created or started, nameWords when an
 // image is looked for, pullWords when one is fetched. The first that matches
 // counts.
 var (
-	startWords = []knownWord{
+	startWords = append(limitWords(), []knownWord{
 		{[]string{"unable to find user", "no matching entries in passwd file"}, runner.ErrInvalid, userOption,
 			"the image has no user of this name", `name one of the image's /etc/passwd, or numbers such as "1000:1000"`},
 		{[]string{"unable to find group", "no matching entries in group file"}, runner.ErrInvalid, userOption,
@@ -47,7 +78,9 @@ var (
 			"in the image this is no folder, or not one that the task's user may enter", "name another folder, for instance /workspace"},
 		{[]string{"no space left on device"}, runner.ErrUnavailable, imageOption,
 			"the engine's disk is full", "remove what is not needed on the node; nomad-driver-wardyn doctor shows how much is free"},
-	}
+		{[]string{"requested cpus are not available", "for cpuset cpus"}, runner.ErrInvalid, cpusOption,
+			"this node has no such CPUs", "name some that it has, lower numbers first, or remove the line"},
+	}...)
 	nameWords = []knownWord{
 		{[]string{"invalid reference format", "invalid repository name", "invalid tag format"}, runner.ErrInvalid, imageOption,
 			"that is no name of an image", `write it as "registry/name:tag" or "name@sha256:..."`},
@@ -87,6 +120,9 @@ func explained(err error, a asked, known []knownWord) error {
 	}
 	k := known[i]
 	name, value := k.option(a)
+	if name == "" { // nobody asked for it
+		return err
+	}
 	if value == "" { // the image's own
 		name, value = "image", a.image
 	}
