@@ -35,10 +35,13 @@ func (p *Plugin) Fingerprint(_ *driverpb.FingerprintRequest, stream driverpb.Dri
 func (p *Plugin) sendFindings(stream driverpb.Driver_FingerprintServer) error {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
+	t := telling{since: time.Now(), held: map[string]bool{}}
 	for {
 		last, next := p.health.current()
-		if err := stream.Send(p.withLeftovers(fingerprint(p.opts.Version, last))); err != nil {
-			return err
+		for _, m := range t.messages(p.withLeftovers(fingerprint(p.opts.Version, last)), time.Now()) {
+			if err := stream.Send(m); err != nil {
+				return err
+			}
 		}
 		for same := true; same; {
 			select {
@@ -55,9 +58,9 @@ func (p *Plugin) sendFindings(stream driverpb.Driver_FingerprintServer) error {
 	}
 }
 
-// fingerprint is a finding as the client takes it. Every attribute is in every
-// message, an empty one where it does not hold: one that is left out would stay
-// as it was. Nothing in it changes from one examination to the next by itself.
+// fingerprint is a finding with every attribute, an empty one where it does not
+// hold; telling says which of these a client is sent. Nothing in it changes from
+// one examination to the next by itself.
 func fingerprint(version string, f *finding) *driverpb.FingerprintResponse {
 	if f == nil {
 		return &driverpb.FingerprintResponse{

@@ -38,10 +38,16 @@ func TestFingerprint(t *testing.T) {
 	}
 	for k, v := range map[string]string{
 		"version": "1.2.3", "engine": "fake", "engine.version": "0", "classes": "CC1,CC2", "class.CC1": "fake/CC1",
-		"class.CC2": "fake/CC2", "class.CC3": "", "slots": "5", "capacity": "ok", "structural_egress": "",
+		"class.CC2": "fake/CC2", "slots": "5", "capacity": "ok",
 	} {
 		if got, ok := f.Attributes["driver.wardyn."+k]; !ok || got != v {
 			t.Errorf("%s is %q (%v), want %q", k, got, ok, v)
+		}
+	}
+	// An attribute that is there without a value would satisfy is_set.
+	for _, k := range []string{"class.CC3", "structural_egress"} {
+		if v, ok := b.host.NodeAttributes()["driver.wardyn."+k]; ok {
+			t.Errorf("the node has the attribute %s = %q", k, v)
 		}
 	}
 }

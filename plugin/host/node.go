@@ -111,18 +111,29 @@ func newNodeState(attributes map[string]string) *nodeState {
 	return s
 }
 
-// apply merges a fingerprint as a client does: an attribute stays until it comes with an empty
-// value, and the driver's own one follows its detection. Each change is an update that a real
-// client sends to its servers.
+// apply merges a fingerprint as a client does. The first one counts as it stands, empty attributes
+// too. Later an attribute changes where its value is another than in the fingerprint before, and an
+// empty value removes it; the driver's own attribute follows its detection. Each change is an update
+// that a real client sends to its servers.
 func (s *nodeState) apply(f Fingerprint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := maps.Clone(s.attributes)
-	for k, v := range f.Attributes {
-		if v == "" {
-			delete(s.attributes, k)
-		} else {
-			s.attributes[k] = v
+	changed := s.last == nil
+	if changed {
+		maps.Copy(s.attributes, f.Attributes)
+		close(s.first)
+	} else {
+		changed = s.last.Health != f.Health || s.last.Description != f.Description
+		for k, v := range f.Attributes {
+			if s.last.Attributes[k] == v {
+				continue
+			}
+			changed = true
+			if v == "" {
+				delete(s.attributes, k)
+			} else {
+				s.attributes[k] = v
+			}
 		}
 	}
 	own := "driver." + s.driver
@@ -131,13 +142,10 @@ func (s *nodeState) apply(f Fingerprint) {
 	} else {
 		s.attributes[own] = "1"
 	}
-	if s.last == nil || s.last.Health != f.Health || s.last.Description != f.Description || !maps.Equal(before, s.attributes) {
+	if changed {
 		s.updates++
+		s.last = &f
 	}
-	if s.last == nil {
-		close(s.first)
-	}
-	s.last = &f
 }
 
 // lost is what a client records when the plugin process is gone.
