@@ -163,7 +163,10 @@ func TestI7EveryFaultOfTheOptions(t *testing.T) {
 // nothing of what is in it.
 func TestFilesOfTheOptions(t *testing.T) {
 	dir := t.TempDir()
-	key, open := filepath.Join(dir, "key"), filepath.Join(dir, "open")
+	key, open, wide := filepath.Join(dir, "key"), filepath.Join(dir, "open"), filepath.Join(dir, "wide")
+	if err := os.Mkdir(wide, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for path, mode := range map[string]os.FileMode{key: 0o600, open: 0o644} {
 		if err := os.WriteFile(path, []byte("hunter2"), mode); err != nil {
 			t.Fatal(err)
@@ -173,7 +176,8 @@ func TestFilesOfTheOptions(t *testing.T) {
 		return map[string]any{"file": file, "hosts": []any{"a.example"}, "headers": []any{"X"}, "namespaces": []any{"*"}}
 	}
 	h, err := hostConfig(operator(t, map[string]any{
-		"ca_file": open, "auth": map[string]any{"config": filepath.Join(dir, "none")}, "volumes": map[string]any{"paths": []any{"/srv/none-of-this"}},
+		"ca_file": open, "audit_dir": wide, "otlp": []any{map[string]any{"url": "https://c.example", "ca_file": filepath.Join(dir, "none")}},
+		"auth": map[string]any{"config": filepath.Join(dir, "none")}, "volumes": map[string]any{"paths": []any{"/srv/none-of-this"}},
 		"seccomp_profiles": map[string]any{"strict": dir},
 		"credential":       []any{map[string]any{"good": credential(key), "wide": credential(open)}},
 	}))
@@ -181,11 +185,17 @@ func TestFilesOfTheOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"ca_file": "", "auth.config": "it is not there", "volumes.paths": "it is not there", "seccomp_profiles.strict": "no regular file",
+		"ca_file": "holds no certificate", "otlp.ca_file": "it is not there", "audit_dir": "0755", "auth.config": "it is not there", "volumes.paths": "it is not there", "seccomp_profiles.strict": "no regular file",
 		"credential.good.file": "", "credential.wide.file": "chmod 600",
+	}
+	if os.Geteuid() != 0 {
+		want["audit_dir"] = "" // nobody else can tell
 	}
 	got := h.Files()
 	for _, f := range got {
+		if f.Needed != (f.Option == "otlp.ca_file" || f.Option == "audit_dir") {
+			t.Errorf("%s: needed %v", f.Option, f.Needed)
+		}
 		if w, known := want[f.Option]; !known || (w == "") != (f.Fault == "") || !strings.Contains(f.Fault, w) || strings.Contains(f.Fault, "hunter2") {
 			t.Errorf("%+v, want %q", f, w)
 		}

@@ -1,18 +1,22 @@
 package plugin
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"slices"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 )
 
 // NamedFile is a file or folder of the node that an operator's option names.
 type NamedFile struct {
 	Option, Path string
 	Fault        string // why it cannot serve; "" where it can
+	Needed       bool   // the driver itself cannot work without it, not a single task
 }
 
 // Files looks at what the options name on this node. Nothing of their contents is
@@ -21,7 +25,7 @@ type NamedFile struct {
 func (h HostConfig) Files() []NamedFile {
 	l := &namedFiles{}
 	secret := func(path string) error { _, err := readHostSecret(path); return err }
-	l.look("ca_file", h.CAFile, readable)
+	l.look("ca_file", h.CAFile, certificates)
 	l.look("auth.config", h.Images.AuthFile, readable)
 	for _, name := range slices.Sorted(maps.Keys(h.Credentials)) {
 		l.look("credential."+name+".file", h.Credentials[name].File, secret)
@@ -37,12 +41,13 @@ func (h HostConfig) Files() []NamedFile {
 	}
 	if o := h.OTLP; o != nil {
 		l.look("otlp.headers_file", o.HeadersFile, secret)
-		l.look("otlp.ca_file", o.CAFile, readable)
+		l.look("otlp.ca_file", o.CAFile, certificates).Needed = true
 	}
 	if a := h.AgentAPI; a != nil {
 		l.look("agent_api.token_file", a.TokenFile, secret)
-		l.look("agent_api.ca_file", a.CAFile, readable)
+		l.look("agent_api.ca_file", a.CAFile, certificates)
 	}
+	l.look("audit_dir", h.AuditDir, ownFolder).Needed = true
 	for _, name := range slices.Sorted(maps.Keys(h.Limits.Seccomp)) {
 		l.look("seccomp_profiles."+name, h.Limits.Seccomp[name], readable)
 	}
@@ -54,10 +59,10 @@ func (h HostConfig) Files() []NamedFile {
 
 type namedFiles struct{ list []NamedFile }
 
-// look adds a file, if the option names one.
-func (l *namedFiles) look(option, path string, check func(string) error) {
+// look adds a file, if the option names one, and returns it.
+func (l *namedFiles) look(option, path string, check func(string) error) *NamedFile {
 	if path == "" {
-		return
+		return &NamedFile{}
 	}
 	f := NamedFile{Option: option, Path: path}
 	switch err := check(path); {
@@ -67,6 +72,35 @@ func (l *namedFiles) look(option, path string, check func(string) error) {
 		f.Fault = err.Error()
 	}
 	l.list = append(l.list, f)
+	return &l.list[len(l.list)-1]
+}
+
+// ownFolder looks at a folder of the driver's own. The driver makes one that is
+// not there, and only root can tell whether one is root's alone.
+func ownFolder(path string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	root, err := taskpath.OpenRecords(path, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return root.Close()
+}
+
+// certificates looks for at least one in a PEM file.
+func certificates(path string) error {
+	if err := readable(path); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(path)
+	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(b) {
+		err = errors.New("it holds no certificate")
+	}
+	return err
 }
 
 // readable opens a regular file and reads nothing of it.

@@ -80,7 +80,11 @@ func (x *examination) config() {
 		x.add(Error, "config", "plugin config", fault, "correct the plugin block of the agent's configuration; with an unknown option the agent does not start")
 	}
 	for _, f := range x.facts.Files {
-		if f.Fault != "" {
+		switch {
+		case f.Fault == "":
+		case f.Needed:
+			x.add(Error, "file", "plugin option "+f.Option, fmt.Sprintf("%s: %s", f.Path, f.Fault), "put it right: until then the driver is unhealthy, and no task starts")
+		default:
 			x.add(Warning, "file", "plugin option "+f.Option, fmt.Sprintf("%s: %s", f.Path, f.Fault), "put it right before a task needs it: that one would not start, or go without")
 		}
 	}

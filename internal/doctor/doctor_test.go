@@ -83,6 +83,9 @@ func TestEngineFindings(t *testing.T) {
 		"file": {func(f *Facts) {
 			f.Files = []File{{Option: "auth.config", Path: "/ok"}, {Option: "ca_file", Path: "/x", Fault: "it is not there"}}
 		}, "file", Warning, "/x: it is not there"},
+		"needed file": {func(f *Facts) {
+			f.Files = []File{{Option: "audit_dir", Path: "/x", Fault: "has mode 0755", Needed: true}}
+		}, "file", Error, "/x: has mode 0755"},
 		"files in order":          {func(f *Facts) { f.Files = []File{{Option: "ca_file", Path: "/x"}} }, "file", "", ""},
 		"not root":                {func(f *Facts) { f.Host.Root = false }, "not-root", Warning, "root"},
 		"engine away":             {func(f *Facts) { f.EngineErr = "refused" }, "engine-away", Error, "/run/docker.sock does not answer: refused"},

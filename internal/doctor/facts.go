@@ -33,6 +33,7 @@ type Facts struct {
 type File struct {
 	Option, Path string
 	Fault        string // why it cannot serve; "" where it can
+	Needed       bool   // the driver itself cannot work without it, not a single task
 }
 
 // Engine is what a Docker engine says of itself.
