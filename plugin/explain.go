@@ -5,7 +5,9 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/control"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/msgpack"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
@@ -25,8 +27,12 @@ func showExplanation(c verbCall) error {
 	if err != nil {
 		return &useError{err.Error()}
 	}
+	b, err := c.plugin.backend()
+	if err != nil {
+		return err
+	}
 	host, _ := c.plugin.options()
-	v := explain(c.task.state, host, a)
+	v := explain(c.task.state, host, b.Control.Approvals(c.task.state.Run), a)
 	if c.json {
 		return writeJSON(c.out, v)
 	}
@@ -100,9 +106,10 @@ type explanation struct {
 	Change  string          `json:"change,omitempty"`
 }
 
-// explain judges a host by the lists alone, in the proxy's order. What it
-// resolves to is judged by the proxy, request by request.
-func explain(s state, h HostConfig, a egress.Authority) explanation {
+// explain judges a host by the lists and by what was decided about its first
+// use, in the proxy's order. What it resolves to is judged by the proxy, request
+// by request.
+func explain(s state, h HostConfig, decided []control.Approval, a egress.Authority) explanation {
 	find := func(entries []string, parse func(string) (egress.Entry, error)) (egress.Entry, bool) {
 		list, _ := egress.ParseList(entries, parse)
 		return list.Find(a.Host, a.Port)
@@ -130,7 +137,35 @@ func explain(s state, h HostConfig, a egress.Authority) explanation {
 		return explanation{egress.Allow, "the job does not list it; in learn mode it passes and is recorded as what would be denied", ""}
 	}
 	if types.FirstUseMode(s.FirstUse).RaisesApproval() {
-		return explanation{egress.Pending, "the job does not list it, and its first use is put to a reviewer (egress.first_use)", fmt.Sprintf("wardyn pending shows what waits; or add %q to egress.allow in the job", a.Host)}
+		return explainFirstUse(decided, a)
 	}
-	return explanation{egress.Deny, "the job does not list it", fmt.Sprintf("add %q to egress.allow in the job", a.Host)}
+	return explanation{egress.Deny, "the job does not list it", addToAllow(a)}
+}
+
+// explainFirstUse is for a host that no list speaks of and somebody is, or was,
+// asked about. The latest question counts: an earlier one has expired.
+func explainFirstUse(decided []control.Approval, a egress.Authority) explanation {
+	for _, ap := range slices.Backward(decided) {
+		if ap.Host != a.Host.String() || ap.Port != int(a.Port) {
+			continue
+		}
+		id, by := ap.ID.String()[:8], safeText(ap.DecidedBy)
+		switch {
+		case ap.State == egress.ApprovalApproved && ap.Until.IsZero():
+			return explanation{egress.Allow, "its first use was approved, by " + by, "wardyn revoke " + id}
+		case ap.State == egress.ApprovalApproved:
+			return explanation{egress.Allow, fmt.Sprintf("its first use was approved until %s, by %s", ap.Until.UTC().Format(time.RFC3339), by), "wardyn revoke " + id}
+		case ap.State == egress.ApprovalDenied && ap.Revoked:
+			return explanation{egress.Deny, "the approval of its first use was taken back, by " + by + "; that holds for the session", addToAllow(a)}
+		case ap.State == egress.ApprovalDenied:
+			return explanation{egress.Deny, "its first use was denied, by " + by + "; that holds for the session", addToAllow(a)}
+		case ap.Open():
+			return explanation{egress.Pending, "the job does not list it, and its first use waits for a reviewer", "wardyn approve " + id + ", or " + addToAllow(a)}
+		}
+	}
+	return explanation{egress.Pending, "the job does not list it, and its first use is put to a reviewer (egress.first_use)", "wardyn pending shows what waits; or " + addToAllow(a)}
+}
+
+func addToAllow(a egress.Authority) string {
+	return fmt.Sprintf("add %q to egress.allow in the job", a.Host)
 }

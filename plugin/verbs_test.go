@@ -15,6 +15,7 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
+	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
 
 // ask runs a wardyn verb.
@@ -145,18 +146,31 @@ func TestExplainCeiling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	asked := func(to egress.ApprovalState, port int, revoked bool) control.Approval {
+		return control.Approval{Host: "x.example", Port: port, State: to, DecidedBy: "root on the node", Revoked: revoked}
+	}
+	review := state{FirstUse: string(types.DenyWithReview)}
 	for _, c := range []struct {
-		s    state
-		h    HostConfig
-		want egress.Decision
-		word string
+		s       state
+		h       HostConfig
+		want    egress.Decision
+		word    string
+		decided []control.Approval
 	}{
-		{state{AllowAll: true}, HostConfig{}, egress.Allow, "everything"},
-		{state{AllowAll: true}, HostConfig{AllowDomains: []string{"*.other.example"}}, egress.Deny, "ceiling"},
-		{state{Allow: []string{"x.example"}, Methods: []string{"GET"}}, HostConfig{AllowDomains: []string{"*.example"}}, egress.Allow, "plain HTTP"},
-		{state{Allow: []string{"x.example"}}, HostConfig{DenyDomains: []string{"*.example"}}, egress.Deny, "operator"},
+		{s: review, want: egress.Pending, word: "is put to a reviewer", decided: []control.Approval{asked(egress.ApprovalApproved, 80, false)}},
+		{s: review, want: egress.Pending, word: "waits for", decided: []control.Approval{asked(egress.ApprovalPending, 443, false)}},
+		{s: review, want: egress.Allow, word: "approved, by root", decided: []control.Approval{asked(egress.ApprovalApproved, 443, false)}},
+		{s: review, want: egress.Deny, word: "denied, by root", decided: []control.Approval{asked(egress.ApprovalDenied, 443, false)}},
+		{s: review, want: egress.Deny, word: "taken back", decided: []control.Approval{asked(egress.ApprovalDenied, 443, true)}},
+		{s: review, want: egress.Pending, word: "is put to a reviewer", decided: []control.Approval{asked(egress.ApprovalExpired, 443, false)}},
+		{s: review, want: egress.Pending, word: "waits for", decided: []control.Approval{asked(egress.ApprovalExpired, 443, false), asked(egress.ApprovalPending, 443, false)}},
+		{s: review, h: HostConfig{DenyDomains: []string{"*.example"}}, want: egress.Deny, word: "operator", decided: []control.Approval{asked(egress.ApprovalApproved, 443, false)}},
+		{s: state{AllowAll: true}, want: egress.Allow, word: "everything"},
+		{s: state{AllowAll: true}, h: HostConfig{AllowDomains: []string{"*.other.example"}}, want: egress.Deny, word: "ceiling"},
+		{s: state{Allow: []string{"x.example"}, Methods: []string{"GET"}}, h: HostConfig{AllowDomains: []string{"*.example"}}, want: egress.Allow, word: "plain HTTP"},
+		{s: state{Allow: []string{"x.example"}}, h: HostConfig{DenyDomains: []string{"*.example"}}, want: egress.Deny, word: "operator"},
 	} {
-		if got := explain(c.s, c.h, a); got.Verdict != c.want || !strings.Contains(got.Reason, c.word) {
+		if got := explain(c.s, c.h, c.decided, a); got.Verdict != c.want || !strings.Contains(got.Reason, c.word) {
 			t.Errorf("%+v: %+v", c, got)
 		}
 	}

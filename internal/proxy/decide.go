@@ -55,13 +55,18 @@ func (s *Server) admit(ctx context.Context, a ask) verdict {
 	if s.o.Evaluator != nil {
 		return verdict{Authority: auth, Ruling: s.evaluate(ctx, req)}
 	}
+	return verdict{Authority: auth, Ruling: s.judge(req, func() (policy.Approval, *uuid.UUID) { return s.book.Ask(ctx, auth) })}
+}
+
+// judge asks for an approval where no list speaks of the host.
+func (s *Server) judge(req policy.Request, approval func() (policy.Approval, *uuid.UUID)) policy.Ruling {
 	r := s.policy.Judge(req, policy.Unasked)
 	if r.Ask && s.book != nil {
-		known, id := s.book.Ask(ctx, auth)
+		known, id := approval()
 		r = s.policy.Judge(req, known)
 		r.Approval = approvalOf(known, id)
 	}
-	return verdict{Authority: auth, Ruling: r}
+	return r
 }
 
 func approvalOf(a policy.Approval, id *uuid.UUID) *uuid.UUID {

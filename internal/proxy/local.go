@@ -104,8 +104,8 @@ type explanation struct {
 }
 
 // explain says what would become of a request. It resolves nothing and raises
-// no approval.
-func (c *front) explain(_ context.Context, req h1.Request, query string) step {
+// no approval, and knows of those that were raised.
+func (c *front) explain(ctx context.Context, req h1.Request, query string) step {
 	if req.Method != "GET" {
 		return c.wrongMethod(req, "GET")
 	}
@@ -123,10 +123,10 @@ func (c *front) explain(_ context.Context, req h1.Request, query string) step {
 	if m := q.Get("method"); m != "" {
 		a.method, a.cleartext = m, m != "CONNECT"
 	}
-	return c.say(req, 200, c.s.explain(a))
+	return c.say(req, 200, c.s.explain(ctx, a))
 }
 
-func (s *Server) explain(a ask) explanation {
+func (s *Server) explain(ctx context.Context, a ask) explanation {
 	out := explanation{Host: printable(a.host), Port: a.port, Method: printable(a.method),
 		Note: "names are resolved, and their addresses vetted, only when a request is made"}
 	auth, bad := grammar(a)
@@ -135,7 +135,8 @@ func (s *Server) explain(a ask) explanation {
 		r = *bad
 	} else {
 		out.Host = auth.Host.String()
-		r = s.policy.Judge(policy.Request{Authority: auth, Method: a.method, Cleartext: a.cleartext}, policy.Unasked)
+		r = s.judge(policy.Request{Authority: auth, Method: a.method, Cleartext: a.cleartext}, func() (policy.Approval, *uuid.UUID) { return s.book.Known(ctx, auth) })
+		out.Approval = r.Approval
 	}
 	out.Decision, out.Code, out.Rule, out.Cause, out.Hint = string(r.Decision), r.Source, r.Rule, r.Cause, r.Hint
 	if r.Ask {

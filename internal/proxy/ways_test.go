@@ -194,6 +194,36 @@ func TestG21Explain(t *testing.T) {
 	}
 }
 
+// TestG21ExplainKnowsApprovals: what was decided about a first use is told, and
+// telling it asks nobody anew.
+func TestG21ExplainKnowsApprovals(t *testing.T) {
+	for state, want := range map[egress.ApprovalState]string{
+		egress.ApprovalApproved: "allow policy:allowed approval",
+		egress.ApprovalDenied:   "deny approval:denied ",
+		egress.ApprovalPending:  "pending approval:pending ",
+		egress.ApprovalExpired:  "deny policy:default-deny ",
+	} {
+		b := newBench(t, setup{config: egress.Config{Policy: types.RunPolicySpec{FirstUseApproval: types.DenyWithReview}},
+			dns:   map[string][][]string{"new.test": {{"93.184.216.34"}}},
+			tweak: func(o *Options) { o.Control = &switchable{state: state} }})
+		explained := func() string {
+			_, body := b.exchange(t, "GET /wardyn/v1/explain?host=new.test HTTP/1.1\r\nHost: x\r\n\r\n")
+			var e explanation
+			if err := json.Unmarshal([]byte(body), &e); err != nil {
+				t.Fatal(err)
+			}
+			return e.Decision + " " + e.Code + " " + e.Rule
+		}
+		if got := explained(); got != "deny policy:default-deny " {
+			t.Errorf("%s, nobody asked yet: %s", state, got)
+		}
+		b.exchange(t, "GET http://new.test:443/ HTTP/1.1\r\nHost: x\r\n\r\n")
+		if got := explained(); got != want {
+			t.Errorf("%s: %s, want %s", state, got, want)
+		}
+	}
+}
+
 func TestG22ReasonPhrases(t *testing.T) {
 	spec := types.RunPolicySpec{AllowedDomains: []string{"allowed.test"}, FirstUseApproval: types.DenyWithReview, DeniedDomains: []string{"evil.test"}}
 	b := newBench(t, setup{config: egress.Config{Policy: spec}})

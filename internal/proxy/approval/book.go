@@ -131,6 +131,20 @@ func (b *Book) step(ctx context.Context, a egress.Authority) (policy.Approval, *
 	return b.check(ctx, a, pollPending)
 }
 
+// Known returns what is known of a host and port, and raises nothing.
+func (b *Book) Known(ctx context.Context, a egress.Authority) (policy.Approval, *uuid.UUID) {
+	b.mu.Lock()
+	_, known := b.states[a]
+	b.mu.Unlock()
+	if !known {
+		return policy.Unasked, nil
+	}
+	if ap, id := b.check(ctx, a, pollPending); id != nil {
+		return ap, id
+	}
+	return policy.Unasked, nil // it has expired, or was never raised
+}
+
 // Refresh reads an approval anew that something open depends on.
 func (b *Book) Refresh(ctx context.Context, a egress.Authority) policy.Approval {
 	b.mu.Lock()
