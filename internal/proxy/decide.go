@@ -117,7 +117,7 @@ func (s *Server) vet(ctx context.Context, v *verdict) {
 	if a, ok := v.Host.Addr(); ok {
 		v.addrs, v.through = []netip.Addr{a}, s.through(v.Authority)
 		if err := s.guard.Check(v.Host, a); err != nil { // Judge did so with an older list
-			v.Ruling = policy.BlockedAddress(err)
+			v.Ruling = policy.BlockedAddress(v.Host, err)
 		}
 		return
 	}
@@ -144,7 +144,7 @@ func (s *Server) vet(ctx context.Context, v *verdict) {
 		addrs = found
 	}
 	if err := s.guard.CheckAll(v.Host, addrs); err != nil {
-		r := policy.BlockedAddress(err)
+		r := policy.BlockedAddress(v.Host, err)
 		r.Cause = fmt.Sprintf("%s resolves to a blocked address: %s", v.Host, r.Cause)
 		v.Ruling = r
 		return

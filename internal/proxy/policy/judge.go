@@ -107,17 +107,20 @@ func (p *Policy) Literal(h egress.Host) (Ruling, bool) {
 		return Ruling{}, false
 	}
 	if err := p.guard.Check(h, a); err != nil {
-		return BlockedAddress(err), true
+		return BlockedAddress(h, err), true
 	}
 	return Ruling{}, false
 }
 
-// BlockedAddress is the ruling for an address that the guard refused.
-func BlockedAddress(err error) Ruling {
+// BlockedAddress is the ruling for an address of a host that the guard refused.
+func BlockedAddress(h egress.Host, err error) Ruling {
 	var b *dialguard.BlockedError
 	hint := "no setting opens this address"
 	if errors.As(err, &b) && b.Openable {
-		hint = "only the operator can open a private upstream (plugin option private_hosts)"
+		hint = fmt.Sprintf("only the operator can open this address for %q (plugin option private_hosts)", h)
+		if _, literal := h.Addr(); literal {
+			hint = "no setting opens an address by itself; only the operator can open it for a name, by which it is then asked for (plugin option private_hosts)"
+		}
 	}
 	return refused(PrivateIP, "", err.Error(), hint)
 }

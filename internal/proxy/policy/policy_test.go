@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -170,5 +171,29 @@ func TestC19EvaluatorKeepsGuardAndCeilings(t *testing.T) {
 	}
 	if r := p.JudgeOpinion(request(t, "a.test:443", "CONNECT"), egress.Allowed, false); r.Source != Method {
 		t.Errorf("method: %s", r.Source)
+	}
+}
+
+// TestI4HintsOnBlockedAddresses: a hint names what can be done, which is another
+// thing for a name than for an address that is asked for by itself.
+func TestI4HintsOnBlockedAddresses(t *testing.T) {
+	for target, want := range map[string]string{
+		"db.corp.test 10.0.0.1":           `for "db.corp.test" (plugin option private_hosts)`,
+		"10.0.0.1 10.0.0.1":               "no setting opens an address by itself",
+		"db.corp.test 169.254.169.254":    "no setting opens this address",
+		"169.254.169.254 169.254.169.254": "no setting opens this address",
+	} {
+		name, addr, _ := strings.Cut(target, " ")
+		h, err := egress.ParseHost(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := dialguard.New(egress.NodeConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := BlockedAddress(h, g.Check(h, netip.MustParseAddr(addr))); r.Source != PrivateIP || !strings.Contains(r.Hint, want) {
+			t.Errorf("%s: %+v, want %q", target, r, want)
+		}
 	}
 }
