@@ -28,19 +28,20 @@ const (
 // grant, which the sandbox never sees.
 func (c *front) gitRoute(ctx context.Context, req h1.Request, route, query string) step {
 	g, err := gitproto.Parse(req.Method, route, query)
-	if errors.Is(err, gitproto.ErrLFS) {
-		return c.say(req, 403, errorBody{"no_lfs", "git LFS is not brokered; set GIT_LFS_SKIP_SMUDGE=1, or let the author allow the storage host"})
-	}
-	if err != nil {
-		return c.say(req, 400, errorBody{"bad_request", err.Error()})
+	switch {
+	case errors.Is(err, gitproto.ErrLFS):
+		return c.refuseBroker(req, g, route, policy.Ruling{Decision: egress.Deny, Source: policy.Denied, Cause: "git LFS is not brokered",
+			Hint: "set GIT_LFS_SKIP_SMUDGE=1, or let the author allow the storage host"}, 403)
+	case err != nil:
+		return c.refuseBroker(req, g, route, policy.Ruling{Decision: egress.Deny, Source: policy.BadRequest, Cause: err.Error(),
+			Hint: "the request itself is malformed; no setting changes that"}, 400)
 	}
 	grant, granted := c.s.o.Config.GitGrants[g.Repo]
 	rule := c.s.o.Node.Git[g.Repo]
 	switch {
 	case !granted:
-		return c.say(req, 403, errorBody{"no_grant", "this run has no grant for " + g.Repo + "; the author can add a repo block with a grant"})
-	case g.Push() && rule.FetchOnly:
-		return c.say(req, 403, errorBody{"fetch_only", "the grant for " + g.Repo + " is for fetching only"})
+		return c.refuseBroker(req, g, route, policy.Ruling{Decision: egress.Deny, Source: policy.Denied, Cause: "no git block names " + g.Repo,
+			Hint: fmt.Sprintf("the author can add a git block with repo = %q, and with a grant of the operator's or a token_file", g.Repo)}, 403)
 	case c.s.o.Control == nil:
 		return c.say(req, 503, errorBody{"no_control_plane", "this proxy runs without a control plane"})
 	}
@@ -56,20 +57,24 @@ func (c *front) gitForward(ctx context.Context, req h1.Request, g gitproto.Reque
 	d := destination{host: host, port: 443, target: g.Target()}
 	f := c.s.newFlow(ask{host: host, port: 443, method: req.Method, path: d.path(), scheme: "https"})
 	v := c.s.admitGranted(f.ask, "git grant "+g.Repo)
+	if v.OK() && g.Push() && rule.FetchOnly {
+		v.Ruling = policy.Ruling{Decision: egress.Deny, Source: policy.Denied, Rule: "git grant " + g.Repo, Cause: "the grant for " + g.Repo + " is for fetching only",
+			Hint: "the author's git block may say fetch_only, and the operator's git_grant needs push = true"}
+	}
 	if !v.OK() {
-		return c.refuse(f, req, v.Ruling, statusFor(v.Ruling))
+		return c.refuseGit(f, req, g, v.Ruling, statusFor(v.Ruling))
 	}
 	x := &exchange{c: c, f: f, req: req, d: d, v: v, tls: true, body: h1.NewBody(c.src, req.Length)}
 	if g.Push() && g.Path != "info/refs" {
 		if bad, status := x.checkPush(c.s.pushRefs(rule)); bad != nil {
-			x.req.Close = true
-			return c.refuse(f, x.req, *bad, status)
+			return x.refusePush(*bad, status)
 		}
 	}
 	token, err := c.s.git.token(ctx, c.s.o.Control, grant)
 	if err != nil {
 		c.s.log.Warn("git grant not minted", "repo", g.Repo, "error", err)
-		return x.refuse(policy.Ruling{Decision: egress.Deny, Source: policy.UpstreamTLS,
+		x.req.Close = x.req.Close || x.body.Peeked() // as of x.refuse
+		return c.refuseGit(f, x.req, g, policy.Ruling{Decision: egress.Deny, Source: policy.UpstreamTLS,
 			Cause: "the token for " + g.Repo + " could not be minted", Hint: "the grant may wait for an approval; try again later"}, 502)
 	}
 	f.detail.InjectedBy, f.detail.Visibility = "git:"+g.Repo, "full"
@@ -132,10 +137,10 @@ func (x *exchange) checkPush(prefixes []string) (*policy.Ruling, int) {
 	}
 	for _, u := range updates {
 		if !hasAnyPrefix(u.Ref, prefixes) {
-			return refuse(403, "a push to "+printable(u.Ref)+" is not allowed", "push to a branch below "+strings.Join(prefixes, " or ")+"; the operator can grant other refs")
+			return refuse(403, "a push to "+printable(u.Ref)+" is not allowed", "push to a branch below "+strings.Join(prefixes, " or ")+"; others are for push_refs of the job's git block, within the operator's grant")
 		}
 		if u.Delete() {
-			return refuse(403, "deleting "+printable(u.Ref)+" is not allowed", "only the operator can grant that, with push_refs = [\"*\"]")
+			return refuse(403, "deleting "+printable(u.Ref)+" is not allowed", "that takes push_refs = [\"*\"] in the job's git block, within the operator's grant")
 		}
 	}
 	return nil, 0

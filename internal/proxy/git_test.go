@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/policy"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
@@ -165,13 +166,18 @@ func TestGitCloneAndPushByGrant(t *testing.T) {
 	if out, err := g.run(t, work, "push", "-q", "origin", "main:"+prefix+"topic"); err != nil {
 		t.Fatalf("push below the session's prefix: %v\n%s", err, out)
 	}
-	for _, refspec := range []string{"main:main", "main:refs/tags/v1", "main:wardyn/other/x", ":" + prefix + "topic"} {
+	for refspec, reason := range map[string]string{
+		"main:main": "a push to refs/heads/main is not allowed", "main:refs/tags/v1": "a push to refs/tags/v1 is not allowed",
+		"main:wardyn/other/x": "a push to refs/heads/wardyn/other/x is not allowed", ":" + prefix + "topic": "deleting refs/heads/" + prefix + "topic is not allowed",
+	} {
 		out, err := g.run(t, work, "push", "origin", refspec)
 		if err == nil {
 			t.Errorf("push %s succeeded", refspec)
 		}
-		if !strings.Contains(out, "403") {
-			t.Errorf("push %s: %s", refspec, out)
+		for _, want := range []string{"remote: wardyn: " + reason, "[remote rejected]", "(" + reason, "push_refs"} { // I4
+			if !strings.Contains(out, want) {
+				t.Errorf("push %s: %q is not in %s", refspec, want, out)
+			}
 		}
 	}
 	refs := output(t, "git", "-C", g.repo, "for-each-ref", "--format=%(refname)")
@@ -201,9 +207,10 @@ func TestGitCloneAndPushByGrant(t *testing.T) {
 func TestE127FetchOnly(t *testing.T) {
 	g := newGitServer(t, egress.GitRule{FetchOnly: true}, types.RunPolicySpec{})
 	work := g.seeded(t)
-	if out, err := g.run(t, work, "push", "origin", "main:wardyn/"+testRun.String()+"/x"); err == nil || !strings.Contains(out, "403") {
+	if out, err := g.run(t, work, "push", "origin", "main:wardyn/"+testRun.String()+"/x"); err == nil || !strings.Contains(out, "remote: wardyn: the grant for acme/app is for fetching only") {
 		t.Errorf("push: %v %s", err, out)
 	}
+	g.refused(t, policy.Denied, "github.com", "for fetching only")
 	for _, hit := range g.hits {
 		if strings.Contains(hit, "receive-pack") {
 			t.Errorf("the server saw %s", hit)
@@ -252,6 +259,63 @@ func TestE103RotatedTokenIsMintedOnceMore(t *testing.T) {
 	}
 	if r, body := g.exchange(t, get); r.StatusCode != 502 || strings.Contains(body, "minted-token") {
 		t.Errorf("a grant that cannot be minted: %s %q", r.Status, body)
+	}
+}
+
+// refused looks for the record of a refusal.
+func (g *gitServer) refused(t *testing.T, source, host, cause string) {
+	t.Helper()
+	for _, d := range g.records.verdicts() {
+		if d.Decision == egress.Deny && d.RuleSource == source && d.Request.Host == host && strings.Contains(d.Cause, cause) && d.Flow.Hint != "" {
+			return
+		}
+	}
+	t.Errorf("no record of a refusal with %s, %s, %q", source, host, cause)
+}
+
+// TestI4EveryRefusalOfTheBroker: each is in the log, and git shows its user why.
+func TestI4EveryRefusalOfTheBroker(t *testing.T) {
+	g := newGitServer(t, egress.GitRule{}, types.RunPolicySpec{})
+	other := strings.Replace(g.url(), "app.git", "other", 1)
+	out, err := g.run(t, t.TempDir(), "clone", other)
+	if err == nil || !strings.Contains(out, "remote: wardyn: no git block names acme/other") || !strings.Contains(out, `repo = "acme/other"`) {
+		t.Errorf("clone of another repository: %v %s", err, out)
+	}
+	g.refused(t, policy.Denied, "127.0.0.1", "acme/other")
+	g.exchange(t, "GET /wardyn/gh/acme/app/info/refs?service=git-upload-archive HTTP/1.1\r\nHost: wardyn-proxy:3128\r\n\r\n")
+	g.refused(t, policy.BadRequest, "wardyn-proxy", "the only services")
+	g.exchange(t, "POST /wardyn/gh/acme/app.git/info/lfs/objects/batch HTTP/1.1\r\nHost: wardyn-proxy:3128\r\nContent-Length: 2\r\n\r\n{}")
+	g.refused(t, policy.Denied, "wardyn-proxy", "LFS")
+	if len(g.hits) != 0 {
+		t.Errorf("the server saw %v", g.hits)
+	}
+}
+
+// TestRefusedPushIsGoneOnAfter: a refused push whose pack takes several writes is
+// read to its end, and the connection serves the next request.
+func TestRefusedPushIsGoneOnAfter(t *testing.T) {
+	g := newGitServer(t, egress.GitRule{}, types.RunPolicySpec{})
+	c := g.dial(t)
+	zero, one := strings.Repeat("0", 40), strings.Repeat("1", 40)
+	line := zero + " " + one + " refs/heads/main\x00 report-status"
+	body := fmt.Sprintf("%04x%s0000PACK%s", len(line)+4, line, strings.Repeat("x", 300<<10))
+	c.send(t, fmt.Sprintf("POST /wardyn/gh/acme/app/git-receive-pack HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	r := c.answer(t, "POST")
+	got, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != 200 || !strings.HasPrefix(string(got), "000eunpack ok\n") || !strings.Contains(string(got), "ng refs/heads/main a push to refs/heads/main is not allowed\n0000") {
+		t.Errorf("%s %q, %v", r.Status, got, err)
+	}
+	c.send(t, "GET /wardyn/v1/denials HTTP/1.1\r\nHost: x\r\n\r\n")
+	if r := c.answer(t, "GET"); r.StatusCode != 200 {
+		t.Errorf("the next request: %s", r.Status)
+	}
+	// A client that asks for no report gets the status.
+	plain := strings.Replace(body, "report-status", "side-band-64k", 1)
+	if r, text := g.exchange(t, fmt.Sprintf("POST /wardyn/gh/acme/app/git-receive-pack HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(plain), plain)); r.StatusCode != 403 || !strings.Contains(text, "refs/heads/main") {
+		t.Errorf("without a report: %s %q", r.Status, text)
+	}
+	if len(g.hits) != 0 {
+		t.Errorf("the server saw %v", g.hits)
 	}
 }
 

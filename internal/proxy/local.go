@@ -56,8 +56,15 @@ type errorBody struct {
 
 // say answers a local request with JSON.
 func (c *front) say(req h1.Request, status int, body any) step {
+	return c.answerLocal(req, func(keep bool) []byte {
+		return jsonAnswer(status, http.StatusText(status), nil, body, req.Method == "HEAD", keep)
+	})
+}
+
+// answerLocal writes the answer to a request whose body nobody wants.
+func (c *front) answerLocal(req h1.Request, answer func(keep bool) []byte) step {
 	keep := !req.Close && !req.Expect100 && req.Length <= lingerBytes
-	if c.write(jsonAnswer(status, http.StatusText(status), nil, body, req.Method == "HEAD", keep)) != nil {
+	if c.write(answer(keep)) != nil {
 		return hangup
 	}
 	if keep && c.drain(req.Length) {

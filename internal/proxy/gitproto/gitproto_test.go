@@ -98,3 +98,42 @@ func FuzzParsePush(f *testing.F) {
 		}
 	})
 }
+
+// TestRefusal: a report has a line for each ref, and no packet of it is larger
+// than a client takes.
+func TestRefusal(t *testing.T) {
+	long := "refs/heads/" + strings.Repeat("x", 65000)
+	for _, caps := range []string{"report-status", "report-status side-band-64k"} {
+		zero := strings.Repeat("0", 40)
+		line := zero + " " + zero + " refs/heads/a\x00 " + caps
+		got := Capabilities(appendPacket(nil, line))
+		b := Refusal(got, []Update{{Ref: "refs/heads/a"}, {Ref: long}}, strings.Repeat("why ", 500), "because\n")
+		var bands [3]string
+		for {
+			p, rest, err := packet(b)
+			if err != nil || len(p) > maxLine {
+				t.Fatalf("%s: a packet of %d bytes, %v", caps, len(p), err)
+			}
+			b = rest
+			switch {
+			case p == nil:
+			case strings.Contains(caps, "side-band-64k"):
+				bands[p[0]] += string(p[1:])
+				continue
+			default:
+				bands[1] += string(appendPacket(nil, string(p)))
+				continue
+			}
+			break
+		}
+		if len(b) != 0 || (bands[2] == "because\n") != strings.Contains(caps, "side-band") {
+			t.Errorf("%s: text %q, %d bytes behind the end", caps, bands[2], len(b))
+		}
+		if !strings.HasPrefix(bands[1], "000eunpack ok\n") || !strings.Contains(bands[1], "ng refs/heads/a why ") || !strings.Contains(bands[1], "ng "+long+" why ") {
+			t.Errorf("%s: %.80q", caps, bands[1])
+		}
+	}
+	if len(Capabilities([]byte("0000"))) != 0 || len(Capabilities([]byte("zz"))) != 0 {
+		t.Error("capabilities of no command")
+	}
+}
