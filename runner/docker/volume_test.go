@@ -1,7 +1,14 @@
 package docker
 
 import (
+	"archive/tar"
+	"bytes"
+	"context"
 	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
@@ -37,6 +44,65 @@ func TestK26VolumesAreOwned(t *testing.T) {
 	}
 	if len(w.engine.volumes) != 1 {
 		t.Errorf("left: %v", w.engine.volumes)
+	}
+}
+
+// goesAway removes something as the first entry is written: a folder that is still
+// to be read, and a file and a link that have been listed.
+type goesAway struct {
+	io.Writer
+	dir string
+}
+
+func (g *goesAway) Write(b []byte) (int, error) {
+	for _, name := range []string{"b", "c", "d"} {
+		if err := os.RemoveAll(filepath.Join(g.dir, name)); err != nil {
+			return 0, err
+		}
+	}
+	return g.Writer.Write(b)
+}
+
+// An export of a workspace in which somebody works has what is there all along.
+func TestExportWhileFilesGo(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b/in", "c", "e"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("text"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("a", filepath.Join(dir, "d")); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	var b bytes.Buffer
+	w := tar.NewWriter(&goesAway{&b, dir})
+	if err := errors.Join(exportTree(t.Context(), w, root), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for r := tar.NewReader(&b); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, h.Name)
+	}
+	if !slices.Equal(names, []string{"a", "e"}) {
+		t.Errorf("exported %q", names)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := exportTree(over, w, root); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
 	}
 }
 

@@ -105,16 +105,24 @@ func (r *Runner) ExportVolume(ctx context.Context, name string, w io.Writer) err
 	}
 	defer root.Close()
 	t := tar.NewWriter(w)
-	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
-		}
-		return exportEntry(t, root, path, d)
-	})
-	if err != nil {
+	if err := exportTree(ctx, t, root); err != nil {
 		return fmt.Errorf("volume %s: %w", name, err)
 	}
 	return t.Close()
+}
+
+// exportTree writes all that is below root. What a sandbox removes meanwhile is
+// not in it.
+func exportTree(ctx context.Context, t *tar.Writer, root *os.Root) error {
+	return fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && ctx.Err() == nil {
+			err = exportEntry(t, root, path, d)
+		}
+		if path != "." && errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return errors.Join(err, ctx.Err())
+	})
 }
 
 // exportEntry writes one file. A sandbox may change it meanwhile: what is
