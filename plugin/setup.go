@@ -89,7 +89,8 @@ func (p *Plugin) setUp(ctx context.Context, b *Backend, t *task, pl *plan) (star
 }
 
 // setupOf is a planned task's setup: the same image, class, limits and egress
-// policy, and no credential, since what it makes outlives the task.
+// policy, with the same hosts opened, and no credential, since what it makes
+// outlives the task. Its CA is its own.
 func setupOf(pl *plan, host HostConfig) (driver.SetupSpec, error) {
 	own := pl.Spec.Sandbox
 	s := driver.SetupSpec{
@@ -98,12 +99,15 @@ func setupOf(pl *plan, host HostConfig) (driver.SetupSpec, error) {
 		Caps: host.Setups.Caps, Learn: pl.Learn,
 		Sandbox: runner.SandboxSpec{
 			RunID: setupRun(pl.Run), Image: pl.Spec.Image, ConfinementClass: own.ConfinementClass,
-			ProxyConfig: runner.ProxyConfig{Policy: own.ProxyConfig.Policy.Clone()},
-			Resources:   own.Resources, Labels: own.Labels,
+			ProxyConfig: runner.ProxyConfig{
+				Policy:    own.ProxyConfig.Policy.Clone(),
+				MITMHosts: own.ProxyConfig.MITMHosts, MITMLLM: own.ProxyConfig.MITMLLM,
+			},
+			Resources: own.Resources, Labels: own.Labels,
 			Task: &runner.TaskProcess{Image: own.Task.Image},
 		},
 	}
-	return s, leaveThrough(&s.Sandbox, host)
+	return s, errors.Join(trustOwnCA(&s.Sandbox), leaveThrough(&s.Sandbox, host))
 }
 
 // startFrom makes a session start from an image that is there.

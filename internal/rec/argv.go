@@ -40,11 +40,14 @@ func parseInit(args []string) (initArgs, error) {
 	return a, a.check()
 }
 
+// onlyStages: the stages are all there is to do.
+func (a initArgs) onlyStages() bool { return a.stages != "" && a.argv == nil && !a.idle }
+
 func (a initArgs) check() error {
 	switch {
 	case a.idle && len(a.argv) > 0:
 		return errors.New("init: -idle takes no command")
-	case a.stages != "" && a.argv == nil: // the stages are all there is to do
+	case a.onlyStages():
 	case !a.idle && (len(a.argv) == 0 || a.argv[0] == ""):
 		return errors.New("init: a command is needed after --")
 	}

@@ -35,14 +35,18 @@ const (
 )
 
 // placeCA puts the run's CA where programs look for it. What cannot be written
-// stays as it is: within a run its content is the same whoever wrote it.
-func placeCA() {
+// stays as it is: within a run its content is the same whoever wrote it. With
+// kept, an image is made of what the run leaves, in which its CA has no place:
+// the system's own store stays as it is then.
+func placeCA(kept bool) {
 	ca := os.Getenv(caVariable)
 	if ca == "" {
 		return
 	}
 	writeCA(caFolder, []byte(ca), rootBundles)
-	systemCA([]byte(ca))
+	if !kept {
+		systemCA([]byte(ca))
+	}
 }
 
 func writeCA(dir string, ca []byte, bundles []string) {

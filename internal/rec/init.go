@@ -14,7 +14,7 @@ func runInit(args []string) int {
 		return fail(exitNotExecutable, "init: %v", err)
 	}
 	makeThreads()
-	placeCA()
+	placeCA(a.onlyStages())
 	if a.gate != "" {
 		if code, open := awaitGate(a.gate, s); !open {
 			return code
