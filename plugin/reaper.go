@@ -57,9 +57,7 @@ func (r *reaper) run(life context.Context, plan reaperPlan) {
 		if err := r.sweep(life, plan, time.Now()); err != nil {
 			r.p.log.Warn("leftovers could not be looked for; trying again", "error", err)
 		}
-		if err := r.trim(life, plan); err != nil {
-			r.p.log.Warn("images of setups are not tidied up; trying again", "error", err)
-		}
+		r.trim(life, plan)
 		pause = min(period, grace)
 	}
 }
@@ -98,17 +96,14 @@ func (r *reaper) sweep(ctx context.Context, plan reaperPlan, now time.Time) erro
 
 // trim removes images of setups beyond what the operator keeps: they grow old
 // also where no setup is run any more.
-func (r *reaper) trim(ctx context.Context, plan reaperPlan) error {
-	if plan.DryRun || r.p.unattended() {
-		return nil
-	}
+func (r *reaper) trim(ctx context.Context, plan reaperPlan) {
 	b, err := r.p.backend()
-	if err != nil || b.TrimSetups == nil {
-		return nil // the sweep has told why
+	if err != nil || plan.DryRun || r.p.unattended() {
+		return // the sweep has told why
 	}
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	return b.TrimSetups(ctx)
+	r.p.trimSetups(ctx, b)
 }
 
 // due are the runs that were without a task for the whole grace time.

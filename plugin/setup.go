@@ -81,7 +81,10 @@ func (p *Plugin) setUp(ctx context.Context, b *Backend, t *task, pl *plan) (star
 		defer cancel()
 		err := p.buildAndStart(sctx, b, t, builder, s, pl)
 		close(t.setup.done)
-		if err != nil && p.life.Err() == nil {
+		switch {
+		case err == nil:
+			p.trimSetups(t.ctx, b)
+		case p.life.Err() == nil:
 			p.setupFailed(t, sctx.Err() != nil, err)
 		}
 	}()
@@ -151,19 +154,29 @@ func (p *Plugin) buildAndStart(ctx context.Context, b *Backend, t *task, builder
 	p.events.emit(t.config, "The setup is done: starting from "+ref, "image", ref)
 	startFrom(&pl.Spec, ref)
 	if err := t.ports.Listen(); err != nil {
-		return err
+		return &afterSetup{err}
 	}
 	if _, err := b.Driver.Create(ctx, pl.Spec); err != nil {
-		return err
+		return &afterSetup{err}
 	}
 	started = true
 	p.watchNew(b, t, *pl)
-	if b.TrimSetups != nil {
-		if err := b.TrimSetups(ctx); err != nil {
-			p.log.Warn("images of setups are not tidied up", "error", err)
-		}
-	}
 	return nil
+}
+
+// afterSetup is an error of a start that came after its setup, which is done.
+type afterSetup struct{ error }
+
+func (e *afterSetup) Unwrap() error { return e.error }
+
+// trimSetups keeps the images of setups to the operator's bounds.
+func (p *Plugin) trimSetups(ctx context.Context, b *Backend) {
+	if b.TrimSetups == nil {
+		return
+	}
+	if err := b.TrimSetups(ctx); err != nil && ctx.Err() == nil {
+		p.log.Warn("images of setups are not tidied up; trying again", "error", err)
+	}
 }
 
 // dropPrivate removes the image that was made for a run alone.
@@ -187,13 +200,20 @@ func (p *Plugin) leaveSetup(b *Backend, out keeper.Task, run uuid.UUID) error {
 
 // setupFailed ends a task that never came to run.
 func (p *Plugin) setupFailed(t *task, stopped bool, err error) {
-	p.taskLog(t).Error("the setup failed", "error", err)
+	p.taskLog(t).Error("a start with a setup failed", "error", err)
 	var script *driver.SetupError
+	var after *afterSetup
 	o := outcome{Code: runner.SetupFailed}
 	switch {
+	case stopped && errors.As(err, &after):
+		o.Code, o.Signal = 143, 15
+		p.events.emit(t.config, "The start was stopped; what the setup made is kept")
 	case stopped:
 		o.Code, o.Signal = 143, 15
 		p.events.emit(t.config, "The setup was stopped; nothing of it is kept", "stage", "setup")
+	case errors.As(err, &after):
+		o.Code, o.Err = -1, "the setup is done, and the task could not be started: "+err.Error()
+		p.events.emit(t.config, "The task could not be started: "+safeText(err.Error()))
 	case errors.As(err, &script):
 		p.tellStage(t, runner.SetupFailed)
 	default:

@@ -68,6 +68,11 @@ func TestSetupLeftoversEndNoTask(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, b.outputs.clung) {
 		t.Errorf("a start that failed: %v", err)
 	}
+	// What fails behind the setup is no fault of the setup's.
+	p.setupFailed(two, false, err)
+	if o, ended := two.exit(); !ended || o.Code != -1 || !strings.HasPrefix(o.Err, "the setup is done, and the task could not be started: ") {
+		t.Errorf("it ended: %v, %+v", ended, o)
+	}
 }
 
 // asking is a builder that is through with its script at once.
