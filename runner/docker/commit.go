@@ -75,26 +75,39 @@ func (r *Runner) rewrite(ctx context.Context, id, tag string, base image.Inspect
 	if err != nil {
 		return err
 	}
-	before, err := r.replacedBy(ctx, tag)
-	if err != nil {
+	replaced, err := r.nameImage(ctx, tag, archive, want)
+	if err != nil || replaced == "" {
 		return err
 	}
+	if err := r.dropNamelessOwn(ctx, replaced); err != nil {
+		r.opts.Log.Warn("an image that was replaced stays for now", "image", tag, "id", replaced, "error", err)
+	}
+	return nil
+}
+
+// nameImage loads an archive that makes the image want under a name, and tells
+// the id of the image that had that name; "" where none had. One at a time: of
+// two that take one name at once each would find the other's image there.
+func (r *Runner) nameImage(ctx context.Context, tag string, archive []byte, want string) (replaced string, err error) {
+	r.naming.Lock()
+	defer r.naming.Unlock()
+	before, err := r.inspectImage(ctx, tag)
+	if err != nil && !errors.Is(err, runner.ErrNotFound) {
+		return "", err
+	}
 	if err := r.loadImage(ctx, archive); err != nil {
-		return fmt.Errorf("image %s: %w", tag, err)
+		return "", fmt.Errorf("image %s: %w", tag, err)
 	}
 	f, err := r.inspectImage(ctx, tag)
 	switch {
 	case err != nil:
-		return err
+		return "", err
 	case f.ID != want:
-		return fmt.Errorf("image %s: loaded as %s, want %s: %w", tag, f.ID, want, runner.ErrUnavailable)
-	case before.ID == "" || before.ID == want:
-		return nil
+		return "", fmt.Errorf("image %s: loaded as %s, want %s: %w", tag, f.ID, want, runner.ErrUnavailable)
+	case before.ID == want:
+		return "", nil
 	}
-	if err := r.dropNamelessOwn(ctx, before.ID); err != nil {
-		r.opts.Log.Warn("an image that was replaced stays for now", "image", tag, "id", before.ID, "error", err)
-	}
-	return nil
+	return before.ID, nil
 }
 
 // dropStep removes what was only a step on the way; its layers stay for the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -88,7 +89,17 @@ func (w *world) snapshotAgain(t *testing.T, b *box, tag, user string) {
 		}
 		ids[f.ID] = true
 	}
-	// The first is in use, the second is gone.
+	// Several at once are all made, and one of them has the name.
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if _, err := b.Commit(t.Context(), b.ref, tag, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	// The first is in use, all others are gone but the last.
 	if left, err := w.Replaced(t.Context(), 0); err != nil || len(left) != 1 || ids[left[0]] {
 		t.Errorf("replaced: %v, %v", left, err)
 	}

@@ -14,16 +14,6 @@ import (
 // An image of ours that is made under the name of an earlier one takes that name
 // from it. The earlier one has none then, and is removed once nobody runs it.
 
-// replacedBy is the image that the next one of that name will take it from; an
-// empty id without one.
-func (r *Runner) replacedBy(ctx context.Context, tag string) (imageFacts, error) {
-	f, err := r.inspectImage(ctx, tag)
-	if errors.Is(err, runner.ErrNotFound) {
-		return imageFacts{}, nil
-	}
-	return f, err
-}
-
 // Replaced are the ids of images of ours that have lost their name, and were made
 // longer ago than age: an engine that is given an image has it for a moment
 // without a name. Some may be in use.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
@@ -48,6 +49,7 @@ type Runner struct {
 	admitted admissions     // what registries said of present images
 	images   imageBook      // what this installation has pulled
 	gc       imageGC        // the clean-up of images
+	naming   sync.Mutex     // held while an image of ours gets its name
 	engine   factsCache     // what the engine says of the host
 	findings *findingsCache // what probes found out
 	verdicts sharedVerdicts // what they found out for other processes, too
