@@ -96,7 +96,11 @@ func checkImage(spec runner.SandboxSpec, img imageFacts, host hostFacts) error {
 		}
 	}
 	errs = append(errs, checkEnvSize(spec, img)...)
-	if _, err := mainArgv(spec.RunID, spec.Task, img); err != nil {
+	argv, err := mainArgv(spec.RunID, spec.Task, img)
+	if err == nil && slices.ContainsFunc(argv, func(s string) bool { return strings.ContainsRune(s, 0) }) {
+		err = fmt.Errorf("image %s: its command has a NUL byte, which no program can be given; set command", spec.Image)
+	}
+	if err != nil {
 		errs = append(errs, err)
 	}
 	return invalid(errs)

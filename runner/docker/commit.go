@@ -124,5 +124,8 @@ func (r *Runner) inspectFull(ctx context.Context, ref string) (image.InspectResp
 	ctx, cancel := call(ctx)
 	defer cancel()
 	i, err := r.api.ImageInspect(ctx, ref)
+	if err == nil && i.ID == "" {
+		return i, incomplete("image " + ref)
+	}
 	return i, wrap("image "+ref, err)
 }

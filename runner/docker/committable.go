@@ -25,7 +25,7 @@ func (r *Runner) Committable(ctx context.Context, ref string) error {
 		return err
 	}
 	if c.HostConfig == nil {
-		return fmt.Errorf("container %s: the engine's answer is incomplete: %w", ref, runner.ErrUnavailable)
+		return incomplete("container " + ref)
 	}
 	runtime := c.HostConfig.Runtime
 	if !inFamily(runtime, familyGVisor) || r.use.gives.has(ref) {

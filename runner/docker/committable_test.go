@@ -42,7 +42,7 @@ func (e *changing) ContainerInspect(ctx context.Context, ref string) (container.
 }
 
 func (e *changing) Info(context.Context) (system.Info, error) {
-	return system.Info{Runtimes: map[string]system.RuntimeWithStatus{e.runtime: {Runtime: system.Runtime{Args: e.args}}}}, nil
+	return system.Info{ServerVersion: "28.5.2", Runtimes: map[string]system.RuntimeWithStatus{e.runtime: {Runtime: system.Runtime{Args: e.args}}}}, nil
 }
 
 // D-11, K24: what only gVisor sees is no image, and is refused with the remedy.

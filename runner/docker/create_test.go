@@ -395,7 +395,9 @@ func TestK30RefusedImages(t *testing.T) {
 		"nomad label": {image.InspectResponse{ID: "i", Architecture: "amd64", Os: "linux", Config: &dockerspec.DockerOCIImageConfig{
 			ImageConfig: imageConfig(map[string]string{"com.hashicorp.nomad.alloc_id": "x"})}}, "com.hashicorp.nomad"},
 		"architecture": {image.InspectResponse{ID: "i", Architecture: "s390x", Os: "linux", Config: &dockerspec.DockerOCIImageConfig{}}, "linux/s390x"},
-		"system":       {image.InspectResponse{ID: "i", Architecture: "amd64", Os: "windows", Config: &dockerspec.DockerOCIImageConfig{}}, "windows/amd64"},
+		"a NUL byte": {image.InspectResponse{ID: "i", Architecture: "amd64", Os: "linux", Config: &dockerspec.DockerOCIImageConfig{
+			ImageConfig: ocispec.ImageConfig{Entrypoint: []string{"/bin/sh\x00"}}}}, "NUL byte"},
+		"system": {image.InspectResponse{ID: "i", Architecture: "amd64", Os: "windows", Config: &dockerspec.DockerOCIImageConfig{}}, "windows/amd64"},
 	} {
 		w := newFakeWorld(t)
 		w.engine.images["agent:1"] = tc.img

@@ -104,6 +104,9 @@ func (r *Runner) findEgress(ctx context.Context) (network.Inspect, bool, error) 
 		if err != nil {
 			return network.Inspect{}, false, wrap("inspect network "+name, err)
 		}
+		if full.ID == "" {
+			return network.Inspect{}, false, incomplete("network " + name)
+		}
 		if err := r.checkEgress(full); err != nil {
 			return network.Inspect{}, false, err
 		}

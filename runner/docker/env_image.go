@@ -46,6 +46,10 @@ func checkEnvSize(spec runner.SandboxSpec, img imageFacts) (errs []error) {
 	}
 	for _, kv := range img.Env {
 		name, _, _ := strings.Cut(kv, "=")
+		if name == "" || strings.ContainsRune(kv, 0) {
+			errs = append(errs, fmt.Errorf("image %s sets %q, which is no variable that a program can be given; use an image without it", spec.Image, kv[:min(len(kv), 40)]))
+			continue
+		}
 		if _, replaced := spec.Env[name]; replaced {
 			continue
 		}

@@ -43,6 +43,9 @@ func TestK7ImageEnvSize(t *testing.T) {
 		"too many":                {nil, many, "bytes together"},
 		"too many with the job's": {map[string]string{"J": strings.Repeat("x", 100<<10)}, many[:19], "bytes together"},
 		"just as many":            {nil, many[:18], ""},
+		"no name":                 {nil, []string{"=x"}, `sets "=x"`},
+		"a NUL byte":              {nil, []string{"A=b\x00c"}, "no variable"},
+		"a name alone":            {nil, []string{"A"}, ""},
 	} {
 		errs := checkEnvSize(runner.SandboxSpec{Image: "i", Env: c.env}, imageFacts{Env: c.image})
 		if (c.want == "") != (len(errs) == 0) || c.want != "" && (len(errs) != 1 || !strings.Contains(errs[0].Error(), c.want)) {

@@ -48,6 +48,12 @@ func answered(err error) bool {
 	return errdefs.IsInternal(err) || errdefs.IsNotFound(err) || errdefs.IsConflict(err) || errdefs.IsInvalidArgument(err)
 }
 
+// incomplete is the error of an answer without what every such answer has: it
+// says as little as none.
+func incomplete(what string) error {
+	return fmt.Errorf("%s: the engine's answer is incomplete: %w", what, runner.ErrUnavailable)
+}
+
 // goneIsNil is for removing: what is not there need not be removed.
 func goneIsNil(err error) error {
 	if errors.Is(err, runner.ErrNotFound) {

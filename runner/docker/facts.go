@@ -76,6 +76,9 @@ func (r *Runner) facts(ctx context.Context) (hostFacts, error) {
 	if err != nil {
 		return hostFacts{}, wrap("ask the engine", err)
 	}
+	if info.ServerVersion == "" {
+		return hostFacts{}, incomplete("ask the engine")
+	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return hostFacts{}, fmt.Errorf("mounts of the host: %w", err)

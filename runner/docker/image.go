@@ -100,6 +100,9 @@ func (r *Runner) inspectImage(ctx context.Context, ref string) (imageFacts, erro
 	if err != nil {
 		return imageFacts{}, explained(wrap("image "+ref, err), asked{image: ref}, nameWords)
 	}
+	if i.ID == "" {
+		return imageFacts{}, incomplete("image " + ref)
+	}
 	return imageFactsOf(i), nil
 }
 

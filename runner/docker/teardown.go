@@ -227,7 +227,7 @@ func (r *Runner) inspectContainer(ctx context.Context, id string) (container.Ins
 		return c, wrap("container "+id, err)
 	}
 	if c.ContainerJSONBase == nil || c.Config == nil {
-		return c, fmt.Errorf("container %s: the engine's answer is incomplete: %w", id, runner.ErrUnavailable)
+		return c, incomplete("container " + id)
 	}
 	return c, nil
 }

@@ -64,6 +64,9 @@ func (r *Runner) inspectVolume(ctx context.Context, name string) (volume.Volume,
 	ctx, cancel := call(ctx)
 	defer cancel()
 	v, err := r.api.VolumeInspect(ctx, name)
+	if err == nil && v.Name == "" {
+		return v, incomplete("volume " + name)
+	}
 	return v, wrap("volume "+name, err)
 }
 
