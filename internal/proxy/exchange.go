@@ -70,7 +70,7 @@ func (x *exchange) roundTrip(ctx context.Context, fresh bool) (h1.Response, *fai
 	} else {
 		x.f.detail.Dialed = up.Addr.Addr().String()
 	}
-	x.c.live.upstream(up.Conn)
+	x.c.live.upstream(up.TCP) // whose traffic the kernel counts
 	host := x.v.HostHeader(80)
 	if x.tls {
 		host = x.v.HostHeader(443)

@@ -2,9 +2,12 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/netip"
 	"sync"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/h1"
@@ -15,16 +18,15 @@ import (
 // dial connects to the origin for the transport, which may go on with it for
 // another request when this one is over: the flow is the request's own.
 func (x *h2exchange) dial(ctx context.Context) (net.Conn, error) {
-	s := x.h.s
-	var conn net.Conn
+	var conn *originConn
 	if first := x.t.takeFirst(); first != nil {
-		conn = first.conn
+		conn = &originConn{Conn: first.conn, addr: first.addr, leave: func() {}}
 	} else if c, bad := x.dialAnew(ctx); bad != nil {
 		return nil, x.failed(*bad)
 	} else {
 		conn = c
 	}
-	tc, err := s.upstreamTLS(ctx, conn, x.v.Host, "h2", "http/1.1")
+	tc, err := x.h.s.upstreamTLS(ctx, conn, x.v.Host, "h2", "http/1.1")
 	if err != nil {
 		conn.Close()
 		return nil, x.failed(*tlsRuling(x.v.Authority, err))
@@ -37,7 +39,7 @@ func (x *h2exchange) dial(ctx context.Context) (net.Conn, error) {
 const maxOrigins = maxConns
 
 // dialAnew vets the host once more and connects to it.
-func (x *h2exchange) dialAnew(ctx context.Context) (net.Conn, *policy.Ruling) {
+func (x *h2exchange) dialAnew(ctx context.Context) (*originConn, *policy.Ruling) {
 	select {
 	case x.h.origins <- struct{}{}:
 	default:
@@ -50,23 +52,25 @@ func (x *h2exchange) dialAnew(ctx context.Context) (net.Conn, *policy.Ruling) {
 		leave()
 		return nil, &v.Ruling
 	}
-	conn, _, bad := x.h.s.dial(ctx, &v, found, true)
+	conn, addr, bad := x.h.s.dial(ctx, &v, found, true)
 	x.learn(found)
 	if bad != nil {
 		leave()
 		return nil, bad
 	}
-	return &countedConn{Conn: conn, leave: sync.OnceFunc(leave)}, nil
+	return &originConn{Conn: conn, addr: addr, leave: sync.OnceFunc(leave)}, nil
 }
 
-// countedConn makes room for another connection when it is closed.
-type countedConn struct {
+// originConn is a connection to an origin, below its TLS. It makes room for
+// another when it is closed.
+type originConn struct {
 	net.Conn
+	addr  netip.AddrPort // what was dialled
 	leave func()
 }
 
 // Close closes the connection.
-func (c *countedConn) Close() error {
+func (c *originConn) Close() error {
 	c.leave()
 	return c.Conn.Close()
 }
@@ -84,18 +88,35 @@ func (x *h2exchange) learn(found *flow) {
 	x.dialled = found
 }
 
+// carried notes the connection that the transport found for the request.
+func (x *h2exchange) carried(by httptrace.GotConnInfo) {
+	tc, ok := by.Conn.(*tls.Conn)
+	if !ok {
+		return
+	}
+	if c, ok := tc.NetConn().(*originConn); ok {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.addr = c.addr
+	}
+}
+
 // settle ends what the transport's goroutines may do to the request, and takes
 // over what its dial found out.
 func (x *h2exchange) settle() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.over = true
-	if d := x.dialled; d != nil {
-		to, from := &x.f.detail, d.detail
-		to.Resolved, to.DNSMillis, to.DialMillis, to.Dialed = from.Resolved, from.DNSMillis, from.DialMillis, from.Dialed
-		if d.via != "" {
-			x.f.viaParent()
-		}
+	to := &x.f.detail
+	if x.dialled != nil {
+		from := x.dialled.detail
+		to.Resolved, to.DNSMillis, to.DialMillis = from.Resolved, from.DNSMillis, from.DialMillis
+	}
+	switch {
+	case x.h.s.through(x.v.Authority):
+		x.f.viaParent()
+	case x.addr.IsValid():
+		to.Dialed = x.addr.Addr().String()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/netip"
 	"net/textproto"
 	"net/url"
 	"strings"
@@ -29,6 +30,7 @@ type h2exchange struct {
 	mu       sync.Mutex
 	bad      *policy.Ruling // why a dial or the origin failed
 	dialled  *flow          // what a dial found out
+	addr     netip.AddrPort // at the other end of the connection that carries it
 	interims int
 	over     bool // the answer's head is there, or will not come
 }
@@ -73,7 +75,7 @@ func (x *h2exchange) run(w http.ResponseWriter, r *http.Request, cred *credentia
 // outgoing builds the request to the origin: the raw path, filtered headers,
 // our credential, no trailers.
 func (x *h2exchange) outgoing(w http.ResponseWriter, r *http.Request, cred *credential, body io.ReadCloser) *http.Request {
-	trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+	trace := &httptrace.ClientTrace{GotConn: x.carried, Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
 		return x.interim(w, cred, code, http.Header(h))
 	}}
 	ctx := httptrace.WithClientTrace(context.WithValue(r.Context(), dialKey{}, x), trace)

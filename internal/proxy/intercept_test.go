@@ -117,7 +117,7 @@ func TestInterceptedRequest(t *testing.T) {
 				t.Fatalf("records %+v", b.records.verdicts())
 			}
 			inner := b.records.verdicts()[1]
-			if inner.Request.Path != "/@scope%2fpkg/a%2Fb" || inner.Flow.InjectedBy != "api.test" || !inner.Flow.MITM || inner.Flow.Visibility != "full" || inner.Flow.Status != 200 {
+			if inner.Request.Path != "/@scope%2fpkg/a%2Fb" || inner.Flow.InjectedBy != "api.test" || inner.Flow.Dialed != "93.184.216.34" || !inner.Flow.MITM || inner.Flow.Visibility != "full" || inner.Flow.Status != 200 {
 				t.Errorf("record %+v %+v", inner, inner.Flow)
 			}
 		})

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 )
@@ -63,5 +64,36 @@ func TestE89ClientLeavesBeforeTheAnswer(t *testing.T) {
 				t.Error("the sandbox's connection is held")
 			}
 		})
+	}
+}
+
+// TestE57TrafficBelowTLSCounts: what moves, or is not taken, at the origin's end
+// of an intercepted request is seen as at the sandbox's.
+func TestE57TrafficBelowTLSCounts(t *testing.T) {
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	origin := tlsOrigin(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(asked)
+		<-goOn
+	}), "http/1.1")
+	b := intercepting(t, origin, allow("api.test"), true)
+	done := make(chan error, 1)
+	go func() {
+		resp, err := b.browser(t, false).Get("https://api.test/")
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		done <- err
+	}()
+	<-asked
+	l := b.srv.flows.all()[0]
+	l.mu.Lock()
+	up := l.up
+	l.mu.Unlock()
+	if stateOf(up).moved == 0 {
+		t.Error("the kernel is not asked about the connection to the origin")
+	}
+	close(goOn)
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
