@@ -148,8 +148,21 @@ func (x *exchange) broken(err error) *failure {
 	if isHTTPError(err) {
 		cause = err.Error()
 	}
+	if why := x.c.live.reason(""); why != "" {
+		return x.wasCut(why)
+	}
 	return &failure{status: http.StatusBadGateway, ruling: policy.Ruling{Decision: egress.Deny, Source: policy.DialFailed,
 		Cause: fmt.Sprintf("%s: %s", x.v.Authority, cause), Hint: "policy allows this host; it did not answer properly"}}
+}
+
+// wasCut explains an exchange that was ended here, which nobody hears but the
+// records.
+func (x *exchange) wasCut(why string) *failure {
+	r := policy.Ruling{Decision: egress.Deny, Source: policy.DialFailed, Cause: x.v.Authority.String() + ": cut before the answer: " + why}
+	if why == revoked {
+		r.Source, r.Approval = policy.Revoked, x.v.Approval
+	}
+	return &failure{ruling: r, status: statusOf(r.Source)}
 }
 
 func isHTTPError(err error) bool {

@@ -4,8 +4,12 @@ import (
 	"bufio"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/policy"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
 // TestE89ClientLeavesBeforeTheAnswer: a request that nobody waits for any more
@@ -19,14 +23,15 @@ func TestE89ClientLeavesBeforeTheAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		leave func(*net.TCPConn) error
 		steps []step
+		why   string
 	}{
-		"waits":  {func(*net.TCPConn) error { return nil }, []step{{quietLimit - time.Second, false}, {quietLimit, true}}},
-		"ended":  {(*net.TCPConn).CloseWrite, []step{{halfLimit - time.Second, false}, {halfLimit, true}}},
-		"closed": {(*net.TCPConn).Close, []step{{halfLimit - time.Second, false}, {halfLimit, true}}},
+		"waits":  {func(*net.TCPConn) error { return nil }, []step{{quietLimit - time.Second, false}, {quietLimit, true}}, "idle"},
+		"ended":  {(*net.TCPConn).CloseWrite, []step{{halfLimit - time.Second, false}, {halfLimit, true}}, "half-closed and silent"},
+		"closed": {(*net.TCPConn).Close, []step{{halfLimit - time.Second, false}, {halfLimit, true}}, "half-closed and silent"},
 		"reset": {func(c *net.TCPConn) error {
 			c.SetLinger(0)
 			return c.Close()
-		}, []step{{time.Second, true}}},
+		}, []step{{time.Second, true}}, "the client has left"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked, ended := make(chan struct{}), make(chan struct{})
@@ -63,7 +68,31 @@ func TestE89ClientLeavesBeforeTheAnswer(t *testing.T) {
 			if !eventually(patience, func() bool { return !b.srv.flows.busy() }) {
 				t.Error("the sandbox's connection is held")
 			}
+			if v := b.records.verdicts(); len(v) != 1 || !strings.HasSuffix(v[0].Cause, tt.why) {
+				t.Errorf("records %+v", v)
+			}
 		})
+	}
+}
+
+// TestE58RevokedBeforeTheAnswer: the record says so, and blames no origin.
+func TestE58RevokedBeforeTheAnswer(t *testing.T) {
+	asked := make(chan struct{})
+	b := scripted(t, allow("a.test"), func(_ net.Conn, br *bufio.Reader) {
+		head(br)
+		close(asked)
+		br.ReadByte()
+	})
+	c := b.dial(t)
+	c.send(t, "GET http://a.test/ HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-asked
+	b.srv.flows.all()[0].cut(revoked)
+	c.ended(t)
+	if !eventually(patience, func() bool { return len(b.records.verdicts()) == 1 }) {
+		t.Fatal("no record")
+	}
+	if v := b.records.verdicts()[0]; v.Decision != egress.Deny || v.RuleSource != policy.Revoked {
+		t.Errorf("record %+v", v)
 	}
 }
 
