@@ -31,7 +31,7 @@ func (x *exchange) answer(resp h1.Response) step {
 	keep := !x.req.Close
 	err := x.relay(resp, coding, keep)
 	clean := err == nil && x.settleBody()
-	x.f.end(x.sentUp, x.sentDown, closeReason(err, clean))
+	x.f.end(x.sentUp, x.sentDown, closeReason(x.c.live, err, clean))
 	if err == nil && !resp.Close && clean {
 		x.c.live.upstream(nil)
 		x.c.s.pool.Put(x.key(), x.up)
@@ -50,10 +50,10 @@ func isWebSocket(resp h1.Response) bool {
 	return strings.EqualFold(up, "websocket")
 }
 
-func closeReason(err error, clean bool) string {
+func closeReason(l *live, err error, clean bool) string {
 	switch {
 	case err != nil:
-		return "aborted"
+		return l.reason("aborted")
 	case !clean:
 		return "request body not read to its end"
 	}

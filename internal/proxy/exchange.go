@@ -149,7 +149,8 @@ func (x *exchange) broken(err error) *failure {
 		cause = err.Error()
 	}
 	if why := x.c.live.reason(""); why != "" {
-		return x.wasCut(why)
+		r := wasCut(x.v, why)
+		return &failure{ruling: r, status: statusOf(r.Source)}
 	}
 	return &failure{status: http.StatusBadGateway, ruling: policy.Ruling{Decision: egress.Deny, Source: policy.DialFailed,
 		Cause: fmt.Sprintf("%s: %s", x.v.Authority, cause), Hint: "policy allows this host; it did not answer properly"}}
@@ -157,12 +158,12 @@ func (x *exchange) broken(err error) *failure {
 
 // wasCut explains an exchange that was ended here, which nobody hears but the
 // records.
-func (x *exchange) wasCut(why string) *failure {
-	r := policy.Ruling{Decision: egress.Deny, Source: policy.DialFailed, Cause: x.v.Authority.String() + ": cut before the answer: " + why}
+func wasCut(v verdict, why string) policy.Ruling {
+	r := policy.Ruling{Decision: egress.Deny, Source: policy.DialFailed, Cause: v.Authority.String() + ": cut before the answer: " + why}
 	if why == revoked {
-		r.Source, r.Approval = policy.Revoked, x.v.Approval
+		r.Source, r.Approval = policy.Revoked, v.Approval
 	}
-	return &failure{ruling: r, status: statusOf(r.Source)}
+	return r
 }
 
 func isHTTPError(err error) bool {

@@ -66,7 +66,7 @@ func (x *h2exchange) run(w http.ResponseWriter, r *http.Request, cred *credentia
 	x.f.verdict(x.v.Ruling, resp.StatusCode)
 	blotHeader(resp.Header, cred)
 	down, err := relayH2(w, resp, cred, coding)
-	x.f.end(up.n.Load(), down, closeReason(err, true))
+	x.f.end(up.n.Load(), down, closeReason(x.t.front.live, err, true))
 	if err != nil {
 		panic(http.ErrAbortHandler) // resets the stream: a cut answer must not look whole
 	}
@@ -184,6 +184,9 @@ func relayH2(w http.ResponseWriter, resp *http.Response, cred *credential, codin
 func (x *h2exchange) roundTripRuling(err error) policy.Ruling {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if why := x.t.front.live.reason(""); why != "" {
+		return wasCut(x.v, why)
+	}
 	if x.bad != nil {
 		return *x.bad
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -75,24 +76,51 @@ func TestE89ClientLeavesBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// TestE58RevokedBeforeTheAnswer: the record says so, and blames no origin.
-func TestE58RevokedBeforeTheAnswer(t *testing.T) {
+// TestE58RevokedWithinARequest: the records say so, and blame no origin, whether
+// the answer has begun or not.
+func TestE58RevokedWithinARequest(t *testing.T) {
 	asked := make(chan struct{})
-	b := scripted(t, allow("a.test"), func(_ net.Conn, br *bufio.Reader) {
-		head(br)
-		close(asked)
-		br.ReadByte()
-	})
-	c := b.dial(t)
-	c.send(t, "GET http://a.test/ HTTP/1.1\r\nHost: x\r\n\r\n")
-	<-asked
-	b.srv.flows.all()[0].cut(revoked)
-	c.ended(t)
-	if !eventually(patience, func() bool { return len(b.records.verdicts()) == 1 }) {
-		t.Fatal("no record")
-	}
-	if v := b.records.verdicts()[0]; v.Decision != egress.Deny || v.RuleSource != policy.Revoked {
-		t.Errorf("record %+v", v)
+	origin := tlsOrigin(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/begun" {
+			io.WriteString(w, "line\n")
+			w.(http.Flusher).Flush()
+		}
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}), "h2", "http/1.1")
+	for name, h2 := range bothVersions {
+		for _, path := range []string{"/begun", "/silent"} {
+			t.Run(name+path, func(t *testing.T) {
+				b := intercepting(t, origin, allow("api.test"), true)
+				c := b.browser(t, h2)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					if resp, err := c.Get("https://api.test" + path); err == nil {
+						io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+				}()
+				<-asked
+				all := func() []egress.DecisionLog { return append(b.records.verdicts(), b.records.ends()...) }
+				if path == "/begun" && !eventually(patience, func() bool { return len(all()) == 2 }) {
+					t.Fatal("no verdict")
+				}
+				b.srv.flows.all()[0].cut(revoked)
+				<-ended
+				said := func() (n int) {
+					for _, d := range all() {
+						if d.Request.Path == path && d.RuleSource == policy.Revoked {
+							n++
+						}
+					}
+					return n
+				}
+				if !eventually(patience, func() bool { return said() == 1 }) {
+					t.Errorf("records %+v", all())
+				}
+			})
+		}
 	}
 }
 
