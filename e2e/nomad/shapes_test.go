@@ -50,6 +50,7 @@ func (c *cluster) shape(t *testing.T, name string, changes ...string) (job strin
 func (c *cluster) shapes(t *testing.T) {
 	t.Run("04 dispatch", c.dispatched)
 	t.Run("05 periodic", c.periodic)
+	t.Run("07 spellings", c.spelled)
 	t.Run("15 lifecycle", c.lifecycle)
 	t.Run("refusals", c.refusedShapes)
 	t.Run("03 drain", c.drained)
@@ -96,6 +97,22 @@ func (c *cluster) periodic(t *testing.T) {
 }
 
 var periodicID = regexp.MustCompile(`shape-05/periodic-\d+`)
+
+// spelled: blocks, maps and lists of maps are taken as other drivers take them, once
+// the port is asked for in the way that all of them have. How much memory may be
+// locked is the node's matter.
+func (c *cluster) spelled(t *testing.T) {
+	a := c.until(t, c.shape(t, "07-hcl-spelling-matrix", "port_map {\n          db = 6379\n        }", `ports = ["db"]`,
+		`ports   = ["db"]`, "", `memlock = "-1"`, `memlock = "65536"`), "complete", "failed")
+	for name, s := range a.TaskStates {
+		if s.State != "dead" || s.Failed {
+			t.Errorf("task %s: %+v", name, s)
+		}
+	}
+	if a.ClientStatus != "complete" || len(a.TaskStates) != 3 {
+		t.Errorf("status %s:\n%s", a.ClientStatus, events(a))
+	}
+}
 
 // lifecycle: prestart, main and poststop share the allocation's folder.
 func (c *cluster) lifecycle(t *testing.T) {
