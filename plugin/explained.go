@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/google/uuid"
-
-	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
 // What holds for a task lies in its run's folder from its start on: a client does
@@ -34,7 +32,7 @@ func (b *Backend) saveSettings(run uuid.UUID, list []Setting) error {
 func (b *Backend) loadSettings(run uuid.UUID) (list []Setting, err error) {
 	data, err := os.ReadFile(b.settingsPath(run))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the agent was restarted since the task was started, and keeps no config of tasks; nomad-driver-wardyn explain JOB tells of the job file: %w", runner.ErrNotFound)
+		return nil, errors.New("the agent was restarted since the task was started, and keeps no config of tasks; nomad-driver-wardyn explain JOB tells of the job file")
 	}
 	if err == nil {
 		err = json.Unmarshal(data, &list)
