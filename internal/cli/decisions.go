@@ -75,13 +75,14 @@ type record struct {
 	Rule     struct {
 		ID string `json:"id"`
 	} `json:"rule"`
-	Method string `json:"method"`
-	Host   string `json:"host"`
-	Port   int    `json:"port"`
-	Path   string `json:"path"`
-	Cause  string `json:"cause"`
-	Hint   string `json:"hint"`
-	Gap    struct {
+	Direction string `json:"direction"`
+	Method    string `json:"method"`
+	Host      string `json:"host"`
+	Port      int    `json:"port"`
+	Path      string `json:"path"`
+	Cause     string `json:"cause"`
+	Hint      string `json:"hint"`
+	Gap       struct {
 		N uint64 `json:"n"`
 	} `json:"gap"`
 }

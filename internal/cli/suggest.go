@@ -23,7 +23,10 @@ var egressCommand = &command{
 	text: "Reads decision files (decisions.jsonl of a task's wardyn folder, \"-\" for standard\n" +
 		"input) and prints an egress block for the job: the entries that were used, and one\n" +
 		"for each host and port that no list spoke of, in learn mode or not. What a deny\n" +
-		"list, the operator's ceiling or the address guard refused is named and left out.",
+		"list, the operator's ceiling or the address guard refused is named and left out,\n" +
+		"and so is what failed on its way, a name that does not resolve for instance. What\n" +
+		"needs no entry counts for nothing: the git broker's requests, the way to an\n" +
+		"upstream proxy, and clients of the task's ports.",
 	flags: func(fs *flag.FlagSet) { (&suggestOptions{}).bind(fs) },
 	run: func(_ context.Context, e Env, c *command, args []string) int {
 		if len(args) == 0 || args[0] != "suggest" {
@@ -60,11 +63,12 @@ type suggestion struct {
 	missing map[string]int  // "host:port" that no list speaks of
 	denied  map[string]bool // of those, what was refused when it was asked for
 	refused map[string]string
+	failed  map[string]string // the latest code of what did not get through
 	broken  int
 }
 
 func newSuggestion() *suggestion {
-	return &suggestion{used: map[string]int{}, missing: map[string]int{}, denied: map[string]bool{}, refused: map[string]string{}}
+	return &suggestion{used: map[string]int{}, missing: map[string]int{}, denied: map[string]bool{}, refused: map[string]string{}, failed: map[string]string{}}
 }
 
 func (s *suggestion) readFile(name string) error {
@@ -105,7 +109,7 @@ const learned = "learn mode"
 // stand in a policy counts for nothing.
 func (s *suggestion) take(r record) {
 	entry := net.JoinHostPort(r.Host, strconv.Itoa(r.Port))
-	if _, err := egress.ParseAllow(entry); err != nil {
+	if _, err := egress.ParseAllow(entry); err != nil || needsNoEntry(r) {
 		return
 	}
 	switch {
@@ -120,7 +124,21 @@ func (s *suggestion) take(r record) {
 		}
 	case r.Code == "policy:denied" || r.Code == "builtin:private-ip":
 		s.refused[entry] = r.Code
+	case r.Decision == "deny":
+		s.failed[entry] = r.Code
 	}
+}
+
+// needsNoEntry reports whether a verdict is about something that no allow list
+// speaks of. An entry for it would open more than the task has.
+func needsNoEntry(r record) bool {
+	switch {
+	case r.Direction == egress.Inbound:
+		return true
+	case r.Code == "builtin:upstream-proxy" && r.Decision == "allow":
+		return true // the hop to it, which has no rule
+	}
+	return strings.HasPrefix(r.Rule.ID, "git ") || strings.HasPrefix(r.Rule.ID, "push ")
 }
 
 // print writes the block. An entry that another covers is left out.
@@ -148,6 +166,11 @@ func (s *suggestion) print(w io.Writer, seen int) error {
 	for _, e := range sorted(s.refused) {
 		fmt.Fprintf(b, "# left out: %s, refused by %s\n", printable(e), printable(s.refused[e]))
 	}
+	for _, e := range sorted(s.failed) {
+		if !covered(e, count) {
+			fmt.Fprintf(b, "# left out: %s, not reached: %s; add it if the task needs it\n", printable(e), printable(s.failed[e]))
+		}
+	}
 	if s.broken > 0 {
 		fmt.Fprintf(b, "# %d lines were no records\n", s.broken)
 	}
@@ -159,21 +182,27 @@ func (s *suggestion) print(w io.Writer, seen int) error {
 func smallest(count map[string]int) []string {
 	var out []string
 	for _, e := range sorted(count) {
-		one, err := egress.ParseAllow(e)
-		if err != nil {
-			continue
-		}
-		var others []egress.Entry
-		for other := range count {
-			if x, err := egress.ParseAllow(other); err == nil && other != e && x != one {
-				others = append(others, x)
-			}
-		}
-		if !egress.NewList(others...).Covers(one) {
+		if _, err := egress.ParseAllow(e); err == nil && !covered(e, count) {
 			out = append(out, e)
 		}
 	}
 	return out
+}
+
+// covered reports whether entries other than this one cover it, or are the same
+// in other words.
+func covered(e string, count map[string]int) bool {
+	one, err := egress.ParseAllow(e)
+	if err != nil {
+		return false
+	}
+	var others []egress.Entry
+	for other := range count {
+		if x, err := egress.ParseAllow(other); err == nil && other != e && x != one {
+			others = append(others, x)
+		}
+	}
+	return egress.NewList(others...).Covers(one)
 }
 
 func sorted[V any](m map[string]V) []string {

@@ -21,6 +21,14 @@ func TestEgressSuggest(t *testing.T) {
 		record("2001:db8::1", "443", "deny", "policy:default-deny", ""),
 		record("2001:db8::1", "443", "deny", "policy:default-deny", ""),
 		record(`x\"; rm`, "443", "deny", "policy:default-deny", ""),
+		// What needs no entry (egress.md: a grant takes the place of one).
+		record("git.example.com", "443", "allow", "policy:allowed", "git grant acme/web"),
+		record("git.example.com", "443", "deny", "policy:denied", "push refs/heads/wardyn/x/"),
+		record("wardyn-proxy", "3128", "deny", "policy:denied", "git broker"),
+		record("192.0.2.7", "3128", "allow", "builtin:upstream-proxy", ""),
+		`{"kind":"decision","direction":"inbound","decision":"allow","code":"policy:port","rule":{"id":"http"},"host":"192.0.2.9","port":8080}`,
+		record("gone.example.com", "443", "deny", "builtin:resolve-failed", ""),
+		record("api.example.com", "9443", "deny", "builtin:dial-failed", ""), // the entry in use covers it
 		`{"kind":"end","host":"ended.example.com","port":443}`,
 		"no record",
 	}, "\n")))
@@ -40,6 +48,7 @@ func TestEgressSuggest(t *testing.T) {
   ]
 }
 # left out: bad.example.com:443, refused by policy:denied
+# left out: gone.example.com:443, not reached: builtin:resolve-failed; add it if the task needs it
 # 1 lines were no records
 `
 	if out.String() != want {

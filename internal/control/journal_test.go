@@ -245,4 +245,7 @@ func TestSummaryCounts(t *testing.T) {
 	if len(s.Hosts) != 3 || s.Hosts[0] != (HostSummary{Host: "b", Port: 443, Denied: 2}) {
 		t.Errorf("hosts %+v", s.Hosts)
 	}
+	if s.Hosts[1] != (HostSummary{Host: "a", Port: 443, Allowed: 1, BytesUp: 10, BytesDown: 20}) {
+		t.Errorf("bytes of a host: %+v", s.Hosts[1])
+	}
 }

@@ -55,6 +55,9 @@ type HostSummary struct {
 	Allowed uint64 `json:"allowed"`
 	Denied  uint64 `json:"denied"`
 	Pending uint64 `json:"pending"`
+	// Bytes of what has ended, as of the whole.
+	BytesUp   int64 `json:"bytes_up"`
+	BytesDown int64 `json:"bytes_down"`
 }
 
 func (h HostSummary) total() uint64 { return h.Allowed + h.Denied + h.Pending }
@@ -90,6 +93,10 @@ func (c *counter) add(r Record) {
 	case kindEnd:
 		c.sum.BytesUp += r.BytesUp
 		c.sum.BytesDown += r.BytesDown
+		if h := c.hosts[hostKey{r.Host, r.Port}]; h != nil && r.Direction != egress.Inbound {
+			h.BytesUp += r.BytesUp
+			h.BytesDown += r.BytesDown
+		}
 	case KindGap:
 		c.lost(r)
 	}

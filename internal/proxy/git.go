@@ -21,7 +21,8 @@ import (
 
 const (
 	defaultGitHost = "github.com"
-	maxCommands    = 64 << 10 // bytes of a push that are read before any is sent
+	brokerRule     = "git broker" // of what it refuses before there is a grant
+	maxCommands    = 64 << 10     // bytes of a push that are read before any is sent
 )
 
 // gitRoute serves the broker: a repository is reached with the token of its
@@ -30,17 +31,17 @@ func (c *front) gitRoute(ctx context.Context, req h1.Request, route, query strin
 	g, err := gitproto.Parse(req.Method, route, query)
 	switch {
 	case errors.Is(err, gitproto.ErrLFS):
-		return c.refuseBroker(req, g, route, policy.Ruling{Decision: egress.Deny, Source: policy.Denied, Cause: "git LFS is not brokered",
+		return c.refuseBroker(req, g, route, policy.Ruling{Decision: egress.Deny, Source: policy.Denied, Rule: brokerRule, Cause: "git LFS is not brokered",
 			Hint: "set GIT_LFS_SKIP_SMUDGE=1, or let the author allow the storage host"}, 403)
 	case err != nil:
-		return c.refuseBroker(req, g, route, policy.Ruling{Decision: egress.Deny, Source: policy.BadRequest, Cause: err.Error(),
+		return c.refuseBroker(req, g, route, policy.Ruling{Decision: egress.Deny, Source: policy.BadRequest, Rule: brokerRule, Cause: err.Error(),
 			Hint: "the request itself is malformed; no setting changes that"}, 400)
 	}
 	grant, granted := c.s.o.Config.GitGrants[g.Repo]
 	rule := c.s.o.Node.Git[g.Repo]
 	switch {
 	case !granted:
-		return c.refuseBroker(req, g, route, policy.Ruling{Decision: egress.Deny, Source: policy.Denied, Cause: "no git block names " + g.Repo,
+		return c.refuseBroker(req, g, route, policy.Ruling{Decision: egress.Deny, Source: policy.Denied, Rule: brokerRule, Cause: "no git block names " + g.Repo,
 			Hint: fmt.Sprintf("the author can add a git block with repo = %q, and with a grant of the operator's or a token_file", g.Repo)}, 403)
 	case c.s.o.Control == nil:
 		return c.say(req, 503, errorBody{"no_control_plane", "this proxy runs without a control plane"})
