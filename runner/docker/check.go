@@ -41,6 +41,7 @@ func checkSpec(spec runner.SandboxSpec, host hostFacts, runtime string, limit ru
 	}
 	errs = append(errs, checkLeast(spec.Resources, t)...)
 	errs = append(errs, checkTask(t)...)
+	errs = append(errs, checkProfile(t, host)...)
 	return invalid(errs)
 }
 

@@ -290,3 +290,17 @@ func TestK38IOUringIsClosed(t *testing.T) {
 		t.Error("not the filter that is meant")
 	}
 }
+
+// K35: an engine without AppArmor takes a profile's name and runs the task without
+// it, so the task is refused.
+func TestK35ProfileWithoutAppArmor(t *testing.T) {
+	for _, there := range []bool{true, false} {
+		errs := checkProfile(runner.TaskProcess{AppArmor: "strict"}, hostFacts{AppArmor: there})
+		if err := errors.Join(errs...); (err == nil) != there || err != nil && (!errors.Is(err, runner.ErrUnsupported) || !strings.Contains(err.Error(), `apparmor_profile "strict"`)) {
+			t.Errorf("AppArmor %v: %v", there, err)
+		}
+	}
+	if errs := checkProfile(runner.TaskProcess{}, hostFacts{}); len(errs) > 0 {
+		t.Errorf("without a profile: %v", errs)
+	}
+}

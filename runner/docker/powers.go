@@ -61,6 +61,15 @@ func checkPowers(t runner.TaskProcess) (errs []error) {
 	return errs
 }
 
+// checkProfile refuses a profile that an engine without AppArmor leaves out
+// without a word.
+func checkProfile(t runner.TaskProcess, host hostFacts) []error {
+	if t.AppArmor == "" || host.AppArmor {
+		return nil
+	}
+	return []error{fmt.Errorf("apparmor_profile %q: the engine of this node has no AppArmor and would leave the profile out; remove the line, or place the task on a node that has it: %w", t.AppArmor, runner.ErrUnsupported)}
+}
+
 // readSeccomp reads a task's own filter of system calls; "" where it has none.
 func readSeccomp(t *runner.TaskProcess) (string, error) {
 	if t == nil || t.SeccompFile == "" {

@@ -11,15 +11,16 @@ import (
 
 // asked is what a task asked for and only the engine can judge.
 type asked struct {
-	image, user, workDir, cpus string
-	ulimits                    []runner.Ulimit
+	image, user, workDir, cpus, appArmor string
+
+	ulimits []runner.Ulimit
 }
 
 // askedBy is what stands in a spec.
 func askedBy(spec runner.SandboxSpec) asked {
 	a := asked{image: spec.Image}
 	if t := spec.Task; t != nil {
-		a.user, a.workDir, a.cpus, a.ulimits = t.User, t.WorkDir, t.CpusetCpus, t.Ulimits
+		a.user, a.workDir, a.cpus, a.appArmor, a.ulimits = t.User, t.WorkDir, t.CpusetCpus, t.AppArmor, t.Ulimits
 	}
 	return a
 }
@@ -37,6 +38,14 @@ func imageOption(a asked) (string, string)   { return "image", a.image }
 func userOption(a asked) (string, string)    { return "user", a.user }
 func workDirOption(a asked) (string, string) { return "work_dir", a.workDir }
 func cpusOption(a asked) (string, string)    { return "cpuset_cpus", a.cpus }
+
+// appArmorOption is the operator's profile that a task chose.
+func appArmorOption(a asked) (string, string) {
+	if a.appArmor == "" {
+		return "", ""
+	}
+	return "apparmor_profile", a.appArmor
+}
 
 // ulimitOption is one of the limits of processes.
 func ulimitOption(name string) func(asked) (string, string) {
@@ -78,6 +87,8 @@ var (
 			"in the image this is no folder, or not one that the task's user may enter", "name another folder, for instance /workspace"},
 		{[]string{"no space left on device"}, runner.ErrUnavailable, imageOption,
 			"the engine's disk is full", "remove what is not needed on the node; nomad-driver-wardyn doctor shows how much is free"},
+		{[]string{"apparmor failed to apply profile"}, runner.ErrInvalid, appArmorOption,
+			"no profile of this name is loaded on this node", "have the operator load it, or remove the line"},
 		{[]string{"requested cpus are not available", "for cpuset cpus"}, runner.ErrInvalid, cpusOption,
 			"this node has no such CPUs", "name some that it has, lower numbers first, or remove the line"},
 	}...)

@@ -12,7 +12,7 @@ import (
 // option, its value and what to do; whether another attempt helps is decided
 // by the contract's word.
 func TestExplained(t *testing.T) {
-	a := asked{image: "web:1", user: "nosuch", workDir: "/etc/passwd", cpus: "0-99", ulimits: []runner.Ulimit{{Name: "memlock", Soft: -1, Hard: -1}, {Name: "sigpending", Soft: 1, Hard: 2}}}
+	a := asked{image: "web:1", user: "nosuch", workDir: "/etc/passwd", cpus: "0-99", appArmor: "strict", ulimits: []runner.Ulimit{{Name: "memlock", Soft: -1, Hard: -1}, {Name: "sigpending", Soft: 1, Hard: 2}}}
 	for _, c := range []struct {
 		engine string
 		known  []knownWord
@@ -27,6 +27,7 @@ func TestExplained(t *testing.T) {
 		{"error setting rlimit type 11: operation not permitted", startWords, `ulimit.sigpending = "1:2": this node`, runner.ErrInvalid},
 		{"Requested CPUs are not available - requested 0-99, available: 0-1", startWords, `cpuset_cpus = "0-99": this node has no such CPUs`, runner.ErrInvalid},
 		{"Invalid value 3-1 for cpuset cpus: invalid format: 3-1", startWords, `cpuset_cpus = "0-99": `, runner.ErrInvalid},
+		{"unable to start container process: apparmor failed to apply profile: write fsmount:fscontext:proc/thread-self/attr/exec: no such file or directory", startWords, `apparmor_profile = "strict": no profile of this name is loaded`, runner.ErrInvalid},
 		{"invalid reference format: repository name must be lowercase", nameWords, `image = "web:1": that is no name`, runner.ErrInvalid},
 		{"pull access denied for web, repository does not exist or may require 'docker login'", pullWords, `image = "web:1": it is not on this node, and its registry has none of this name for these`, runner.ErrDenied},
 		{"manifest unknown: manifest unknown", pullWords, `image = "web:1": it is not on this node, and its registry has none of this name and tag`, runner.ErrNotFound},
