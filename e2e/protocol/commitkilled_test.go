@@ -20,10 +20,7 @@ func TestK23PluginKilledInACommit(t *testing.T) {
 	before := r.images(t)
 	again := setup("dd if=/dev/urandom of=/big bs=1M count=192 2>/dev/null; echo whole > /made # killed in its commit")
 	w := r.start(t, "CC1", "cat /made; wc -c < /big", again)
-	eventually(t, "the image is being written", func() bool {
-		marks, err := os.ReadDir(filepath.Join(r.data, "commits"))
-		return err == nil && len(marks) > 0
-	})
+	eventually(t, "the image is being written", func() bool { return len(r.commits(t)) > 0 })
 	h := w.stored(t)
 	r.killPlugin(t)
 	if r.images(t) != before {
@@ -43,8 +40,7 @@ func TestK23PluginKilledInACommit(t *testing.T) {
 	}
 	// The engine makes its image yet, and it goes with the next look for leftovers.
 	eventually(t, "nothing of the commit is left", func() bool {
-		marks, err := os.ReadDir(filepath.Join(r.data, "commits"))
-		return err == nil && len(marks) == 0 && len(r.nameless(t)) == 0
+		return len(r.commits(t)) == 0 && len(r.nameless(t)) == 0
 	})
 	next := r.start(t, "CC1", "cat /made; wc -c < /big", again)
 	next.exits(t, 0)

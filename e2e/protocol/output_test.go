@@ -107,15 +107,19 @@ func (r *rig) told(t *testing.T, id, part string) *host.Event {
 	return r.events.find(id, part)
 }
 
-// keeper is the installation's one keeper.
-func (r *rig) keeper(t *testing.T) (pid int) {
+// keeper is the installation's one keeper, and holder what is beside it.
+func (r *rig) keeper(t *testing.T) (pid int) { return r.daemon(t, "keeper") }
+func (r *rig) holder(t *testing.T) (pid int) { return r.daemon(t, "holder") }
+
+// daemon waits for the installation's one process of a kind.
+func (r *rig) daemon(t *testing.T, kind string) (pid int) {
 	t.Helper()
 	id, err := os.ReadFile(filepath.Join(r.data, "instance"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "one keeper", func() bool {
-		found := testenv.Daemons("keeper", strings.TrimSpace(string(id)))
+	eventually(t, "one "+kind, func() bool {
+		found := testenv.Daemons(kind, strings.TrimSpace(string(id)))
 		if len(found) == 1 {
 			pid = found[0]
 		}

@@ -25,10 +25,46 @@ func TestK36RecordingOfAKilledSandbox(t *testing.T) {
 				kill(t, r.Pid(), r.keeper(t))
 				w.engineKills(t)
 			}, cut: true},
+			"by the engine after plugin, keeper and holder": {end: func(t *testing.T, w *work) {
+				kill(t, r.Pid(), r.keeper(t), r.holder(t))
+				w.engineKills(t)
+			}, cut: true},
 		} {
 			t.Run(name, func(t *testing.T) { r.recordedKill(t, class, c.end, c.cut, name == "for memory") })
 		}
+		t.Run("as it prints, all that record", func(t *testing.T) { r.recordersKilled(t, class) })
 	})
+}
+
+// recordersKilled: plugin, keeper and holder are killed together while a task
+// prints. With nobody left that holds the log files open, log collection ends with
+// them, and comes again with the client's next start; log and recording have every
+// line then, and the recording says where it was interrupted.
+func (r *rig) recordersKilled(t *testing.T, class string) {
+	w := r.prepare(t, class, fmt.Sprintf("seq %d | sed 's/^/out /'; ", lines)+awaitGo+"exit 5", moreLogs, with(map[string]any{"record": true}))
+	p := &printing{works: []*work{w}, third: make(chan struct{}, 1), goOn: make(chan struct{})}
+	w.out.when(len(numbered("out ", lines))/3, func() { p.third <- struct{}{}; <-p.goOn })
+	if err := w.Start(deadline(t)); err != nil {
+		close(p.goOn)
+		t.Fatal(err)
+	}
+	p.before = []string{w.container(t)}
+	h := w.stored(t)
+	p.during(t, func(t *testing.T) { kill(t, r.Pid(), r.keeper(t), r.holder(t)) })
+	r.restart(t)
+	w.resume(t, h)
+	w.endsIn(t, fmt.Sprint("\nout ", lines, "\n"), "")
+	w.wholeAfter(t, p.before[0], numbered("out ", lines), "", chunk)
+	const cut = "[the recorder was interrupted here]\n"
+	got := w.plainRecording(t, w.run(t))
+	before, after, found := strings.Cut(got, cut)
+	if !found || strings.Contains(after, cut) {
+		t.Errorf("it says %d times that the recorder was interrupted", strings.Count(got, cut))
+	}
+	// Where it was cut within a line, the marker stands on one of its own.
+	if err := seam(strings.TrimSuffix(before, "\n")+after, strings.TrimSuffix(numbered("out ", lines), "\n")+"\n[exit 5]\n", chunk); err != nil {
+		t.Errorf("the recording: %v", err)
+	}
 }
 
 // engineKills kills the sandbox's container beside the driver.

@@ -221,9 +221,13 @@ func (r *rig) killPlugin(t *testing.T) {
 	eventually(t, "the plugin is back", func() bool { return r.Launches() > launches })
 }
 
+// What is one task's alone goes with it, also where another plugin lets it go.
 func (r *rig) setupPrivate(t *testing.T) {
 	before := r.images(t)
-	w := r.start(t, "CC1", "cat /made", with(map[string]any{"setup": []any{map[string]any{"script": "echo mine > /made", "cache": false}}}))
+	w := r.start(t, "CC1", awaitGo+"cat /made", with(map[string]any{"setup": []any{map[string]any{"script": "echo mine > /made", "cache": false}}}))
+	r.told(t, w.ID(), "Sandbox ")
+	r.killPlugin(t)
+	w.release(t)
 	w.exits(t, 0)
 	if !w.out.has("mine\n") {
 		t.Errorf("output %q", w.out.String())
