@@ -119,7 +119,7 @@ func (r *rig) takeDown(t *testing.T) {
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Error(err)
 	}
-	if out, err := exec.Command(r.binary, "purge", "-plugin-config", file, "-yes").CombinedOutput(); err != nil {
+	if out, err := exec.Command(r.binary, "purge", "-plugin-config", file, "-kept", "-yes").CombinedOutput(); err != nil {
 		t.Errorf("purge: %v\n%s", err, out)
 	}
 	for _, x := range testenv.Leftovers(t, r.endpoint, "wardyn.instance="+strings.TrimSpace(string(id))) {
