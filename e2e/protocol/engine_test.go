@@ -52,6 +52,7 @@ func TestInvariant5EngineDies(t *testing.T) {
 		so := strings.TrimSuffix(row.prints, "last words\n")
 		eventually(t, "all is logged", func() bool { return logged(t, logs[i]) == so })
 	}
+	frozen, parked := r.suspended(t, "CC1"), r.parkedOne(t)
 	engine.Kill(t)
 	works[2].release(t)
 	close(reads)
@@ -73,6 +74,32 @@ func TestInvariant5EngineDies(t *testing.T) {
 			}
 		})
 	}
+	t.Run("K11 frozen", func(t *testing.T) {
+		frozen.exits(t, 143)
+		if err := r.DestroyTask(deadline(t), frozen.ID(), true); err != nil {
+			t.Error(err)
+		}
+		frozen.gone(t)
+	})
+	// It was down before the engine was, and is what it was: to be resumed.
+	t.Run("K14 parked", func(t *testing.T) {
+		eventually(t, "it is resumed", func() bool {
+			exit, _, _ := parked.verb(t, "resume")
+			return exit.ExitCode == 0
+		})
+		parked.exits(t, 5)
+	})
+}
+
+// parkedOne is a task that has been parked, and ends with 5 when it is started again.
+func (r *rig) parkedOne(t *testing.T) *work {
+	t.Helper()
+	w := r.start(t, "CC1", "[ -e /kept ] && exit 5; touch /kept; echo kept; sleep 1000")
+	eventually(t, "it has started", func() bool { return w.out.has("kept\n") })
+	if exit, _, errs := w.verb(t, "suspend", "-cold"); exit.ExitCode != 0 {
+		t.Fatalf("park: %q", errs)
+	}
+	return w
 }
 
 // engineLog is the engine's log file of a task, open: what is in it can be read
