@@ -167,6 +167,22 @@ func TestK35LeastLimits(t *testing.T) {
 	}
 }
 
+// TestK43CapsOfAnotherUser: without root's id a capability stays in the bounding
+// set, and an event says so.
+func TestK43CapsOfAnotherUser(t *testing.T) {
+	h := closedHost
+	h.AllowCaps = []string{"CHOWN"}
+	for user, want := range map[string]bool{"": false, "root": false, "0:7": false, "agent": true, "1000:7": true} {
+		tc, c := taskOf(t, map[string]any{"cap_add": []any{"CHOWN"}})
+		tc.User = user
+		h.Limits.Groups = []int64{7}
+		p, err := planTask(tc, c, h, node)
+		if err != nil || slices.ContainsFunc(p.Notes, func(n string) bool { return strings.HasPrefix(n, "cap_add has no effect") }) != want {
+			t.Errorf("%q: %q, %v", user, p.Notes, err)
+		}
+	}
+}
+
 // K16: gVisor's network has no such settings, and an event says so.
 func TestK16SysctlsUnderGVisor(t *testing.T) {
 	for class, want := range map[string]bool{"CC1": false, "CC2": true} {

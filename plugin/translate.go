@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -150,6 +151,9 @@ func translate(t *driverpb.TaskConfig, a ask, g given, class types.ConfinementCl
 	a.noteEnv(t.GetEnv())
 	if len(a.Sysctls) > 0 && class == types.CC2 {
 		a.note("sysctl has no effect under CC2: gVisor's network keeps settings of its own")
+	}
+	if user, _, _ := strings.Cut(t.GetUser(), ":"); len(a.CapAdd) > 0 && user != "" && user != "root" && user != "0" {
+		a.note(fmt.Sprintf("cap_add has no effect for the user %s: only processes of root have capabilities, and none gains any later", user))
 	}
 	a.noteGPU(g, h.Runtimes[class])
 	mounts, stage := mountsOf(t, a, g, class, fx)
