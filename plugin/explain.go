@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
+	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/dialguard"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/msgpack"
 	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
@@ -106,13 +107,16 @@ type explanation struct {
 	Change  string          `json:"change,omitempty"`
 }
 
-// explain judges a host by the lists and by what was decided about its first
-// use, in the proxy's order. What it resolves to is judged by the proxy, request
+// explain judges a host by the address guard if it is an address, by the lists and
+// by what was decided about its first use, in the proxy's order. What it resolves to is judged by the proxy, request
 // by request.
 func explain(s state, h HostConfig, decided []control.Approval, a egress.Authority) explanation {
 	find := func(entries []string, parse func(string) (egress.Entry, error)) (egress.Entry, bool) {
 		list, _ := egress.ParseList(entries, parse)
 		return list.Find(a.Host, a.Port)
+	}
+	if why := dialguard.NeverDialled(a.Host); why != "" {
+		return explanation{egress.Deny, "it " + why, ""}
 	}
 	if e, ok := find(h.DenyDomains, egress.ParseDeny); ok {
 		return explanation{egress.Deny, fmt.Sprintf("the operator denies %s to every task", e), "the plugin option deny_domains"}

@@ -31,7 +31,7 @@ var ours = map[string][]string{
 	"driver":            {"runner", "runner/types", "runner/egress"},
 	"driver/drivertest": {"driver", "runner"},
 
-	"plugin":               {"plugin/internal/wire", "driver", "runner", "runner/types", "runner/egress", "internal/taskpath", "internal/control", "internal/keeper", "internal/nearest", "internal/ports", "internal/cast"},
+	"plugin":               {"plugin/internal/wire", "driver", "runner", "runner/types", "runner/egress", "internal/taskpath", "internal/control", "internal/keeper", "internal/nearest", "internal/ports", "internal/cast", "internal/proxy/dialguard"},
 	"plugin/internal/wire": {},
 	"plugin/host":          {"plugin/internal/wire"},
 

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"errors"
-
 	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
 	"github.com/wardyn/nomad-driver-wardyn/internal/proxy/dialguard"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
@@ -42,24 +40,5 @@ func neverReached(e egress.Entry) string {
 	if why, ok := ownNames[e.Host.Name()]; ok {
 		return why
 	}
-	if e.Host.IsLocalhost() {
-		return "is the sandbox itself, which the task reaches without the proxy and without an entry"
-	}
-	a, ok := e.Host.Addr()
-	if !ok {
-		return ""
-	}
-	guard, err := dialguard.New(egress.NodeConfig{})
-	if err != nil {
-		return ""
-	}
-	err = guard.Check(e.Host, a)
-	var blocked *dialguard.BlockedError
-	switch {
-	case !errors.As(err, &blocked):
-		return ""
-	case blocked.Openable:
-		return "is refused, since " + err.Error() + `; an operator opens a name for it with the plugin option private_hosts { "NAME" = ["` + a.String() + `"] }, and the job allows that name`
-	}
-	return "is refused, since " + err.Error() + "; no setting opens it"
+	return dialguard.NeverDialled(e.Host)
 }
