@@ -11,7 +11,7 @@ import (
 )
 
 func (a *ask) readDevices(v any, r LimitRules, f *faults) {
-	list, err := mapList(v)
+	list, err := mapList(deviceMaps(v))
 	if err != nil {
 		f.add("devices", nil, err.Error(), `write devices = [{ host_path = "/dev/fuse" }]`)
 	}
@@ -21,7 +21,7 @@ func (a *ask) readDevices(v any, r LimitRules, f *faults) {
 		mode, _ := scalar(m["cgroup_permissions"])
 		d, err := deviceOf(host, inside, mode, r)
 		if err == nil {
-			err = onlyKeys(m, "", "host_path", "container_path", "cgroup_permissions")
+			err = onlyKeys(m, "", deviceKeys...)
 		}
 		if err != nil {
 			f.add("devices", host, err.Error(), "")
@@ -30,6 +30,30 @@ func (a *ask) readDevices(v any, r LimitRules, f *faults) {
 		a.Devices = append(a.Devices, d)
 	}
 }
+
+// deviceMaps takes "host_path[:container_path[:cgroup_permissions]]", as podman's
+// driver writes a device, for the map of that.
+func deviceMaps(v any) any {
+	list, ok := v.([]any)
+	if !ok {
+		return v
+	}
+	out := make([]any, len(list))
+	for i, e := range list {
+		out[i] = e
+		text, ok := e.(string)
+		if parts := strings.Split(text, ":"); ok && len(parts) <= len(deviceKeys) {
+			m := map[string]any{}
+			for k, part := range parts {
+				m[deviceKeys[k]] = part
+			}
+			out[i] = m
+		}
+	}
+	return out
+}
+
+var deviceKeys = []string{"host_path", "container_path", "cgroup_permissions"}
 
 // deviceOf judges one device. Making device nodes is never permitted, so the
 // m that other drivers add says nothing here.

@@ -192,3 +192,21 @@ func TestK16SysctlsUnderGVisor(t *testing.T) {
 		}
 	}
 }
+
+// The words of podman's driver for the log are taken as docker's.
+func TestLoggingInPodmansWords(t *testing.T) {
+	written := map[string]any{"driver": "json-file", "options": []any{map[string]any{"max-size": "5m"}, map[string]any{"max-file": 3}}}
+	p, err := planOf(t, map[string]any{"logging": written}, closedHost)
+	if err != nil || p.Spec.Sandbox.Task.Log != (runner.LogRotation{SizeMiB: 5, Files: 3}) {
+		t.Errorf("%+v, %v", p.Spec.Sandbox.Task, err)
+	}
+	_, err = planOf(t, map[string]any{"logging": map[string]any{"driver": "journald", "options": []any{map[string]any{"tag": "x"}}}}, closedHost)
+	for _, words := range []string{`logging.driver = "journald": `, "logging.options.tag: "} {
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want %q", err, words)
+		}
+	}
+	if _, err := planOf(t, map[string]any{"devices": []any{"/dev/fuse:/dev/f:rw:x"}}, closedHost); err == nil || !strings.Contains(err.Error(), "devices") {
+		t.Errorf("a device of four parts: %v", err)
+	}
+}

@@ -129,7 +129,7 @@ func (a *ask) readSecurityOpt(v any, r LimitRules, f *faults) {
 func (a *ask) readLogging(v any, f *faults) {
 	m, err := anyMap(v)
 	if err == nil {
-		err = onlyKeys(m, "logging.", "type", "driver", "config")
+		err = onlyKeys(m, "logging.", "type", "driver", "config", "options")
 	}
 	if err != nil {
 		f.add("logging", nil, err.Error(), "write a block")
@@ -140,22 +140,29 @@ func (a *ask) readLogging(v any, f *faults) {
 			f.add("logging."+k, kind, "output goes to Nomad, and from there wherever the agent sends it", `remove the block, or write "json-file" with the sizes of the backlog`)
 		}
 	}
-	config, err := stringMap(m["config"])
+	for _, name := range []string{"config", "options"} { // podman's driver says options
+		a.readBacklog("logging."+name, m[name], f)
+	}
+}
+
+// readBacklog takes the sizes of the log in the engine.
+func (a *ask) readBacklog(field string, v any, f *faults) {
+	config, err := stringMap(v)
 	if err != nil {
-		f.add("logging.config", nil, err.Error(), "")
+		f.add(field, nil, err.Error(), "")
 	}
 	for _, k := range slices.Sorted(maps.Keys(config)) {
 		switch k {
 		case "max-size":
 			if a.Log.SizeMiB, err = sizeMiB(config[k]); err != nil || a.Log.SizeMiB > 1024 {
-				f.add("logging.config.max-size", config[k], "want a size up to 1g", "")
+				f.add(field+".max-size", config[k], "want a size up to 1g", "")
 			}
 		case "max-file":
 			if a.Log.Files, err = strconv.ParseInt(config[k], 10, 64); err != nil || a.Log.Files < 2 || a.Log.Files > 100 {
-				f.add("logging.config.max-file", config[k], "want a number from 2 to 100: with one file, what has not been read yet is lost as it fills up", "")
+				f.add(field+".max-file", config[k], "want a number from 2 to 100: with one file, what has not been read yet is lost as it fills up", "")
 			}
 		default:
-			f.add("logging.config."+k, nil, "the backlog has max-size and max-file only", "remove it")
+			f.add(field+"."+k, nil, "the backlog has max-size and max-file only", "remove it")
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestK35LimitsAndProfiles(t *testing.T) {
 	h := hostOf(t, openLimits)
 	device := map[string]any{"host_path": "/dev/fuse", "container_path": "/dev/f", "cgroup_permissions": "rwm"}
 	want := []runner.Device{{Host: "/dev/fuse", Target: "/dev/f", Permissions: "rw"}}
-	for name, v := range map[string]any{"block": []any{device}, "map": device} {
+	for name, v := range map[string]any{"block": []any{device}, "map": device, "list of strings": []any{"/dev/fuse:/dev/f:rwm"}} {
 		p, err := planOf(t, map[string]any{"confinement": "CC1", "devices": v}, h)
 		if err != nil || !slices.Equal(p.Spec.Sandbox.Task.Devices, want) {
 			t.Errorf("devices as %s: %v, %v", name, p.Spec.Sandbox.Task, err)
