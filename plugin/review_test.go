@@ -142,6 +142,22 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// A script whose file is yet to be rendered is named, not measured.
+func TestSettingsOfScriptsToCome(t *testing.T) {
+	r := ReviewTask(Draft{Name: "t", Memory: 300, CPU: 100, Namespace: "default", Config: map[string]any{
+		"image": "busybox", "setup": []map[string]any{{"file": "local/setup.sh"}}, "init": []map[string]any{{"file": "local/init.sh"}},
+	}}, HostConfig{}, twoClasses)
+	var out strings.Builder
+	if err := PrintSettings(&out, r.Settings); err != nil || len(r.Faults) > 0 {
+		t.Fatal(err, r.Faults)
+	}
+	for _, want := range []string{"the script local/setup.sh, run as root", "the script local/init.sh"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
 // TestReviewHostConfig (K40): unknown keys stop an agent before the plugin is
 // asked, so they are explained here.
 func TestReviewHostConfig(t *testing.T) {

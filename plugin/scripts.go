@@ -95,3 +95,11 @@ func (s *scriptAsk) load(read func(taskpath.Source) ([]byte, error), f *faults) 
 	}
 	s.Text = string(b)
 }
+
+// what says which script it is, also where its file is not there yet.
+func (s *scriptAsk) what() string {
+	if s.Text == "" {
+		return "the script " + s.File.String()
+	}
+	return fmt.Sprintf("a script of %d bytes", len(s.Text))
+}

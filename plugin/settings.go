@@ -39,7 +39,7 @@ func settings(t *driverpb.TaskConfig, j judged, pl plan, h HostConfig) []Setting
 	s := &settingList{}
 	s.sandbox(j, pl, h)
 	s.egress(j.ask, pl.Spec.Sandbox.ProxyConfig.Policy, h)
-	s.before(pl)
+	s.before(j.ask, pl)
 	s.sessions(h.Sessions)
 	s.ports(j.given)
 	s.limits(j, pl.Spec.Sandbox, h)

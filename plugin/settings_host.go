@@ -12,20 +12,20 @@ import (
 )
 
 // before is what runs ahead of the command.
-func (s *settingList) before(pl plan) {
+func (s *settingList) before(a ask, pl plan) {
 	s.section = "before the command"
 	if pl.Setup != nil {
 		kept := "kept as an image"
 		if pl.Setup.Private {
 			kept = "this task's alone"
 		}
-		s.add("setup", fmt.Sprintf("a script of %d bytes, run as root in a sandbox of its own; its result is %s", len(pl.Setup.Text), kept), ByAuthor, "setup")
+		s.add("setup", fmt.Sprintf("%s, run as root in a sandbox of its own; its result is %s", pl.Setup.what(), kept), ByAuthor, "setup")
 	}
 	for _, r := range pl.Spec.Repos {
 		s.add("clone", strings.Trim(r.Owner+"/"+r.Name, "/"), ByAuthor, "repo")
 	}
-	if init := pl.Spec.Init; init != "" {
-		s.add("init", fmt.Sprintf("a script of %d bytes", len(init)), ByAuthor, "init")
+	if a.Init != nil {
+		s.add("init", a.Init.what(), ByAuthor, "init")
 	}
 }
 
