@@ -36,6 +36,8 @@ type Draft struct {
 	// CPU is in MHz, memory in MiB; MemoryMax 0 is unset and -1 no limit.
 	CPU, Memory, MemoryMax int64
 	Cores                  string // "0-1"; "" reserves none
+	// OpenPorts: its group may have more ports than are listed.
+	OpenPorts bool
 	// Ports are those of its group, Mounts its volume_mount blocks, Devices the
 	// names of devices that it asks for.
 	Ports   []DraftPort
@@ -107,6 +109,9 @@ func ReviewTask(d Draft, h HostConfig, n NodeView) Review {
 	fx := n.facts()
 	fx.Secrets = d.Secrets
 	j, values := judgeTask(t, c, h, fx)
+	if d.OpenPorts && slices.ContainsFunc(j.ask.Ports, d.lacksPort) {
+		o.open = append(o.open, "ports")
+	}
 	// What could not be decoded was left out, and has been complained of; what
 	// could not be known may well be right.
 	settled := slices.Concat(o.open, o.wrong)
@@ -129,6 +134,10 @@ func ReviewTask(d Draft, h HostConfig, n NodeView) Review {
 		}
 	}
 	return out
+}
+
+func (d Draft) lacksPort(label string) bool {
+	return !slices.ContainsFunc(d.Ports, func(p DraftPort) bool { return p.Label == label })
 }
 
 // taskConfig is the draft as a client would send it.
@@ -234,6 +243,10 @@ func (d Draft) comesLater(name string) bool {
 	}
 	if strings.HasPrefix(name, "NOMAD_META_") {
 		return d.Dispatched
+	}
+	ofPort := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+	if d.OpenPorts && slices.ContainsFunc([]string{"NOMAD_PORT_", "NOMAD_HOST_PORT_", "NOMAD_IP_", "NOMAD_HOST_IP_", "NOMAD_ADDR_", "NOMAD_HOST_ADDR_"}, ofPort) {
+		return true
 	}
 	return d.OpenEnv && !strings.HasPrefix(name, "NOMAD_")
 }

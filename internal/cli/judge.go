@@ -88,6 +88,9 @@ func (j judge) file(ctx context.Context, path string) (fileVerdict, error) {
 		return out, err
 	}
 	if job != nil {
+		for _, n := range job.Unread {
+			out.note(n.Pos, "%s", n.Text)
+		}
 		for _, g := range job.Groups {
 			for _, t := range g.Tasks {
 				j.task(ctx, job, g, t, &out)
@@ -228,6 +231,7 @@ func draftOf(job *jobfile.Job, g jobfile.Group, t jobfile.Task) plugin.Draft {
 		Config: t.Config, Env: taskenv.Build(host.LocalNode().Node, e, taskenv.ImageDirs), Dispatched: job.Dispatched,
 		CPU: e.CPU, Memory: e.MemoryMB, MemoryMax: e.MemoryMaxMB, Cores: e.Cores, Ports: ports,
 	}
+	d.OpenPorts, d.OpenEnv = g.OpenPorts, t.OpenEnv
 	d.Devices = t.Places.Labels("resources.device")
 	for _, m := range t.Mounts {
 		d.Mounts = append(d.Mounts, plugin.DraftMount{Target: m.Destination, ReadOnly: m.ReadOnly, Propagation: m.Propagation})

@@ -243,3 +243,13 @@ func TestValidateKnowsWhatTheJobGetsFromNomad(t *testing.T) {
 		t.Errorf("%v", v.Faults)
 	}
 }
+
+// Dynamic blocks are not expanded: that is said of each, and nothing that they may
+// make is missed.
+func TestValidateDynamicBlocks(t *testing.T) {
+	code, stdout, stderr := checkCall(t, nil, "validate", "-offline", filepath.Join("testdata", "validate", "dynamic.nomad.hcl"))
+	if said := stdout + stderr; code != exitOK || strings.Count(said, "is not expanded") != 4 ||
+		!strings.Contains(said, "ports depends on what only the client knows") || !strings.Contains(said, "args depends on what only the client knows") {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+}

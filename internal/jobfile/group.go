@@ -19,8 +19,11 @@ func (p *parser) group(b *hclsyntax.Block, j *Job) (Group, bool) {
 		p.refuse(s.attrs["count"].Range(), "%s: count = %d is not supported by run: it starts one allocation; write count = 1", s.where, count)
 	}
 	g.Services = p.services(s)
+	g.OpenPorts = s.dynamic["network"]
 	if nb := s.single("network"); nb != nil {
-		g.Network = p.network(s.where, nb)
+		more := false
+		g.Network, more = p.network(s.where, nb)
+		g.OpenPorts = g.OpenPorts || more
 	}
 	restart := p.restart(s, defaultRestart(j.Batch()))
 	seen := map[string]*hclsyntax.Block{}
@@ -44,6 +47,9 @@ func (p *parser) judgeTasks(s section, b *hclsyntax.Block, g Group) {
 			leaders++
 		}
 	}
+	if s.dynamic["task"] {
+		return
+	}
 	if len(s.blocks["task"]) == 0 {
 		p.fault(b.DefRange(), "%s: there is no task in it", s.where)
 	} else if mains == 0 && len(g.Tasks) == len(s.blocks["task"]) {
@@ -54,9 +60,10 @@ func (p *parser) judgeTasks(s section, b *hclsyntax.Block, g Group) {
 	}
 }
 
-func (p *parser) network(where string, b *hclsyntax.Block) *Network {
+// network reads a network block; more tells of ports that dynamic blocks make.
+func (p *parser) network(where string, b *hclsyntax.Block) (n *Network, more bool) {
 	s := p.open(where+": network", b.Body, networkRules)
-	n := &Network{}
+	n = &Network{}
 	s.read("mode", &n.Mode)
 	s.read("hostname", &n.Hostname)
 	if n.Mode != "" && n.Mode != "host" && n.Mode != "none" {
@@ -79,7 +86,7 @@ func (p *parser) network(where string, b *hclsyntax.Block) *Network {
 		ds.read("searches", &n.DNS.Searches)
 		ds.read("options", &n.DNS.Options)
 	}
-	return n
+	return n, s.dynamic["port"]
 }
 
 // defaultRestart is Nomad's own policy when a job has none.

@@ -12,6 +12,9 @@ type Job struct {
 	Groups    []Group
 	// Dispatched: each run is given a payload and more meta.
 	Dispatched bool `json:"-"`
+	// Unread lists dynamic blocks, which are not expanded: what they make is not in
+	// here. See Options.Cluster.
+	Unread []Note `json:"-"`
 	// Ignored lists what the file asks for and one node without a cluster does
 	// not do, in file order.
 	Ignored []Note `json:",omitempty"`
@@ -30,6 +33,8 @@ type Group struct {
 	Pos     Pos `json:"-"`
 	// Services are the group's own; see Options.Cluster.
 	Services []Service `json:"-"`
+	// OpenPorts: there are more ports than its network shows, by dynamic blocks.
+	OpenPorts bool `json:"-"`
 }
 
 // Network is a group's network block.
@@ -57,6 +62,8 @@ type Task struct {
 	Name   string
 	Driver string
 	User   string `json:",omitempty"`
+	// OpenEnv: dynamic blocks of the task may add to its environment.
+	OpenEnv bool `json:"-"`
 	// Config is the driver's config block as Nomad's parser hands it on.
 	Config map[string]any
 	// Env holds values that may still contain runtime references.

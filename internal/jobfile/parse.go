@@ -66,7 +66,7 @@ func Parse(name string, src []byte, o Options) (*Job, error) {
 	if e, ok := err.(*Error); ok && e.Faulty() && (!o.Cluster || job == nil) {
 		return nil, err
 	}
-	job.Ignored = p.sortedNotes()
+	job.Ignored, job.Unread = p.sortedNotes(), p.unread
 	return job, err
 }
 
@@ -120,7 +120,7 @@ func (p *parser) job(b *hclsyntax.Block) *Job {
 			j.Groups = append(j.Groups, g)
 		}
 	}
-	if len(s.blocks["group"]) == 0 {
+	if len(s.blocks["group"]) == 0 && !s.dynamic["group"] {
 		p.fault(b.DefRange(), "%s: there is no group in it", s.where)
 	}
 	return j

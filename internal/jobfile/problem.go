@@ -85,6 +85,7 @@ type report struct {
 	cluster  bool   // see Options
 	problems []Problem
 	notes    []Note
+	unread   []Note // see Job
 }
 
 func (r *report) fault(at hcl.Range, format string, args ...any) {

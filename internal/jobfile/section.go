@@ -19,11 +19,13 @@ type section struct {
 	where  string // how messages call the block: task "web"
 	attrs  map[string]*hclsyntax.Attribute
 	blocks map[string][]*hclsyntax.Block
+	// dynamic are the types of blocks that dynamic blocks make more of.
+	dynamic map[string]bool
 }
 
 // open judges every name in a block by its table.
 func (p *parser) open(where string, body *hclsyntax.Body, t table) section {
-	s := section{p: p, where: where, attrs: map[string]*hclsyntax.Attribute{}, blocks: map[string][]*hclsyntax.Block{}}
+	s := section{p: p, where: where, attrs: map[string]*hclsyntax.Attribute{}, blocks: map[string][]*hclsyntax.Block{}, dynamic: map[string]bool{}}
 	for _, a := range inOrder(body.Attributes) {
 		r, known := t.attrs[a.Name]
 		if _, isBlock := t.blocks[a.Name]; !known && isBlock {
@@ -42,12 +44,21 @@ func (p *parser) open(where string, body *hclsyntax.Body, t table) section {
 		}
 		if !known && b.Type == "dynamic" {
 			r, known = rule{refused, "dynamic blocks are not expanded; write the blocks out"}, true
+			s.leaveUnread(b)
 		}
 		if s.judge(b.Type, b.TypeRange, r, known, t) {
 			s.blocks[b.Type] = append(s.blocks[b.Type], b)
 		}
 	}
 	return s
+}
+
+// leaveUnread notes that a dynamic block is not expanded.
+func (s section) leaveUnread(b *hclsyntax.Block) {
+	if len(b.Labels) == 1 {
+		s.dynamic[b.Labels[0]] = true
+		s.p.unread = append(s.p.unread, Note{posOf(b.DefRange()), fmt.Sprintf("%s: dynamic %q is not expanded, and what it makes was not checked", s.where, b.Labels[0])})
+	}
 }
 
 // judge tells whether something is to be read and says what there is to say.

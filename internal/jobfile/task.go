@@ -13,7 +13,7 @@ func (p *parser) task(b *hclsyntax.Block, g Group, restart Restart) (Task, bool)
 		return Task{}, false
 	}
 	s := p.open(fmt.Sprintf("task %q", name), b.Body, taskRules)
-	t := Task{Name: name, KillTimeout: 5 * time.Second, Pos: posOf(b.DefRange())}
+	t := Task{Name: name, KillTimeout: 5 * time.Second, Pos: posOf(b.DefRange()), OpenEnv: len(s.dynamic) > 0}
 	if s.required(b, "driver") && s.read("driver", &t.Driver) && t.Driver != "wardyn" {
 		p.refuse(s.attrs["driver"].Range(), `%s: driver = %q is not supported by run: it has the driver "wardyn" alone`, s.where, t.Driver)
 	}
