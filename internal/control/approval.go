@@ -1,6 +1,7 @@
 package control
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,6 +45,32 @@ type Approval struct {
 	Until time.Time `json:"until,omitzero"`
 	// Revoked: it was approved before.
 	Revoked bool `json:"revoked,omitempty"`
+	// Earlier are the decisions that this one took the place of, oldest first, and
+	// of many the latest.
+	Earlier []Decided `json:"earlier,omitempty"`
+}
+
+// Decided is one decision about an approval, as the fields of the same names.
+type Decided struct {
+	State     egress.ApprovalState `json:"state"`
+	DecidedAt time.Time            `json:"decided_at"`
+	DecidedBy string               `json:"decided_by,omitempty"`
+	Note      string               `json:"note,omitempty"`
+	Scope     Scope                `json:"scope,omitempty"`
+	Until     time.Time            `json:"until,omitzero"`
+}
+
+// maxEarlier bounds what is kept of somebody who decides again and again.
+const maxEarlier = 16
+
+// remember is the approval with its decision among the earlier ones.
+func (a Approval) remember() Approval {
+	if a.State == egress.ApprovalPending {
+		return a
+	}
+	d := Decided{a.State, a.DecidedAt, a.DecidedBy, a.Note, a.Scope, a.Until}
+	a.Earlier = append(slices.Clone(a.Earlier[max(0, len(a.Earlier)+1-maxEarlier):]), d)
+	return a
 }
 
 // at is the approval as it stands at a time, for an attempt of its session.

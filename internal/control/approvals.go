@@ -167,6 +167,7 @@ func (a *approvals) decide(run uuid.UUID, ref string, v Ruling) (Approval, error
 	case x.State == egress.ApprovalDenied:
 		return x, fmt.Errorf("%w: it was denied, and that holds for the session", ErrDecided)
 	}
+	x = x.remember()
 	x.Revoked = x.State == egress.ApprovalApproved && v.To == egress.ApprovalDenied
 	x.State, x.DecidedAt, x.DecidedBy, x.Note = v.To, now, v.By, v.Note
 	x.Scope, x.Until = "", time.Time{}

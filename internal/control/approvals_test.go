@@ -3,8 +3,10 @@ package control
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -100,8 +102,33 @@ func TestK34ApprovalsAreForOneHostAndPort(t *testing.T) {
 	if got := state(t, c, first.ID); got != egress.ApprovalDenied {
 		t.Errorf("revoked: %s", got)
 	}
-	if last := told[len(told)-1]; !last.Revoked {
+	last := told[len(told)-1]
+	if !last.Revoked || len(last.Earlier) != 1 || last.Earlier[0].State != egress.ApprovalApproved || last.Earlier[0].DecidedBy != "the test" || last.Earlier[0].DecidedAt.IsZero() {
 		t.Errorf("told %+v", last)
+	}
+}
+
+// TestK34WhoDecidedBefore: a decision that takes the place of another leaves
+// word of it, also when the file was read anew.
+func TestK34WhoDecidedBefore(t *testing.T) {
+	b, id, dir := newBench(t), uuid.New(), filesDir(t)
+	c := b.openReview(t, id, dir, nil)
+	a := raise(t, c, id, "new.example", 443)
+	for n := range maxEarlier + 3 {
+		if _, err := b.Decide(id, a.ID.String(), Ruling{To: egress.ApprovalApproved, By: fmt.Sprintf("person %d", n), Note: "n"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := b.Approvals(id)
+	if len(list) != 1 || len(list[0].Earlier) != maxEarlier || list[0].Earlier[maxEarlier-1].DecidedBy != fmt.Sprintf("person %d", maxEarlier+1) {
+		t.Fatalf("%+v", list)
+	}
+	if err := b.Close(id); err != nil {
+		t.Fatal(err)
+	}
+	b.openReview(t, id, dir, nil)
+	if got := b.Approvals(id); !reflect.DeepEqual(got, list) {
+		t.Errorf("read anew: %+v, want %+v", got, list)
 	}
 }
 
