@@ -10,7 +10,7 @@ import (
 // ownNames are names that lead to no host from inside a sandbox: the sidecar
 // answers every name with its own address.
 var ownNames = map[string]string{
-	"wardyn-proxy":         "is the sandbox's own proxy, which needs no entry",
+	egress.SidecarName:     "is the sandbox's own proxy, which needs no entry",
 	"host.docker.internal": `leads to no address of the node; name the service's own host, which an operator opens with the plugin option private_hosts { "NAME" = ["ADDRESS"] }`,
 }
 

@@ -133,7 +133,7 @@ func (s *suggestion) take(r record) {
 // speaks of. An entry for it would open more than the task has.
 func needsNoEntry(r record) bool {
 	switch {
-	case r.Direction == egress.Inbound:
+	case r.Direction == egress.Inbound, r.Host == egress.SidecarName:
 		return true
 	case r.Code == "builtin:upstream-proxy" && r.Decision == "allow":
 		return true // the hop to it, which has no rule

@@ -25,6 +25,7 @@ func TestEgressSuggest(t *testing.T) {
 		record("git.example.com", "443", "allow", "policy:allowed", "git grant acme/web"),
 		record("git.example.com", "443", "deny", "policy:denied", "push refs/heads/wardyn/x/"),
 		record("wardyn-proxy", "3128", "deny", "policy:denied", "git broker"),
+		record("wardyn-proxy", "80", "deny", "policy:default-deny", ""),
 		record("192.0.2.7", "3128", "allow", "builtin:upstream-proxy", ""),
 		`{"kind":"decision","direction":"inbound","decision":"allow","code":"policy:port","rule":{"id":"http"},"host":"192.0.2.9","port":8080}`,
 		record("gone.example.com", "443", "deny", "builtin:resolve-failed", ""),

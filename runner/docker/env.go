@@ -10,10 +10,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 )
 
 // proxyHost is the sidecar's name in every sandbox.
-const proxyHost = "wardyn-proxy"
+const proxyHost = egress.SidecarName
 
 // proxyURL is where clients that know of proxies find the sidecar.
 var proxyURL = "http://" + proxyHost + ":" + strconv.Itoa(runner.ProxyListenPort)

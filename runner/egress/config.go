@@ -11,6 +11,9 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
 
+// SidecarName is the sidecar's name in every sandbox.
+const SidecarName = "wardyn-proxy"
+
 // Config is the sidecar's proxy configuration: what runner.BuildProxyConfig
 // writes and ParseConfig reads. The first four keys are always present.
 type Config struct {

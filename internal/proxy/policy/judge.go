@@ -177,6 +177,9 @@ func (p *Policy) allowed(r Request, approval Approval) Ruling {
 func (p *Policy) missed(r Request, approval Approval) Ruling {
 	add := fmt.Sprintf("the author can add %q to the job's egress.allow", r.Authority.String())
 	cause := fmt.Sprintf("no allow entry covers %s", r.Authority)
+	if r.Host.Name() == egress.SidecarName {
+		return refused(DefaultDeny, "", cause, "this is the proxy itself, which needs no entry: its routes below /wardyn/ are asked for without a proxy, at port 3128")
+	}
 	if p.learn {
 		return Ruling{Decision: egress.Allow, Source: Allowed, Rule: LearnRule, Cause: "would be denied: " + cause}
 	}

@@ -197,3 +197,21 @@ func TestI4HintsOnBlockedAddresses(t *testing.T) {
 		}
 	}
 }
+
+// TestI4ProxyItself: nobody is asked about the proxy's own name, and no hint says
+// to list it.
+func TestI4ProxyItself(t *testing.T) {
+	for _, node := range []egress.NodeConfig{{}, {Learn: true}} {
+		p, err := load(t, types.RunPolicySpec{FirstUseApproval: types.DenyWithReview}, node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := egress.ParseAuthority(egress.SidecarName, 80)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := p.Judge(Request{Authority: a, Method: "GET"}, Unasked); r.OK() || r.Ask || r.Source != DefaultDeny || !strings.Contains(r.Hint, "port 3128") {
+			t.Errorf("learn %v: %+v", node.Learn, r)
+		}
+	}
+}
