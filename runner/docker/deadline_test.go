@@ -21,17 +21,18 @@ func TestR3EngineThatNeverAnswers(t *testing.T) {
 		do    func(ctx context.Context, w *fakeWorld) error
 		limit time.Duration
 	}{
-		"CreateSandbox": {func(ctx context.Context, w *fakeWorld) error { _, err := w.CreateSandbox(ctx, fakeSpec()); return err }, createTimeout + undoTimeout},
-		"KillSandbox":   {func(ctx context.Context, w *fakeWorld) error { return w.KillSandbox(ctx, AgentName(uuid.New())) }, callTimeout},
-		"StopSandbox":   {func(ctx context.Context, w *fakeWorld) error { return w.StopSandbox(ctx, AgentName(uuid.New())) }, callTimeout},
-		"ListSandboxes": {func(ctx context.Context, w *fakeWorld) error { _, err := w.ListSandboxes(ctx); return err }, callTimeout},
-		"ImagePresent":  {func(ctx context.Context, w *fakeWorld) error { _, err := w.ImagePresent(ctx, "x"); return err }, callTimeout},
-		"ImageRemove":   {func(ctx context.Context, w *fakeWorld) error { return w.ImageRemove(ctx, "x") }, callTimeout},
-		"CreateVolume":  {func(ctx context.Context, w *fakeWorld) error { return w.CreateVolume(ctx, "x", nil) }, callTimeout},
-		"RemoveVolume":  {func(ctx context.Context, w *fakeWorld) error { return w.RemoveVolume(ctx, "x") }, callTimeout},
-		"EgressGateway": {func(ctx context.Context, w *fakeWorld) error { _, err := w.EgressGateway(ctx); return err }, callTimeout},
-		"RemoveEgress":  {func(ctx context.Context, w *fakeWorld) error { return w.RemoveEgressNetwork(ctx) }, callTimeout},
-		"Pull":          {func(ctx context.Context, w *fakeWorld) error { return w.Pull(ctx, "x") }, defaultPullActivity},
+		"CreateSandbox":   {func(ctx context.Context, w *fakeWorld) error { _, err := w.CreateSandbox(ctx, fakeSpec()); return err }, createTimeout + undoTimeout},
+		"KillSandbox":     {func(ctx context.Context, w *fakeWorld) error { return w.KillSandbox(ctx, AgentName(uuid.New())) }, callTimeout},
+		"StopSandbox":     {func(ctx context.Context, w *fakeWorld) error { return w.StopSandbox(ctx, AgentName(uuid.New())) }, callTimeout},
+		"ListSandboxes":   {func(ctx context.Context, w *fakeWorld) error { _, err := w.ListSandboxes(ctx); return err }, callTimeout},
+		"ImagePresent":    {func(ctx context.Context, w *fakeWorld) error { _, err := w.ImagePresent(ctx, "x"); return err }, callTimeout},
+		"ImageRemove":     {func(ctx context.Context, w *fakeWorld) error { return w.ImageRemove(ctx, "x") }, callTimeout},
+		"RemoveToolImage": {func(ctx context.Context, w *fakeWorld) error { return w.RemoveToolImage(ctx) }, commitTimeout},
+		"CreateVolume":    {func(ctx context.Context, w *fakeWorld) error { return w.CreateVolume(ctx, "x", nil) }, callTimeout},
+		"RemoveVolume":    {func(ctx context.Context, w *fakeWorld) error { return w.RemoveVolume(ctx, "x") }, callTimeout},
+		"EgressGateway":   {func(ctx context.Context, w *fakeWorld) error { _, err := w.EgressGateway(ctx); return err }, callTimeout},
+		"RemoveEgress":    {func(ctx context.Context, w *fakeWorld) error { return w.RemoveEgressNetwork(ctx) }, callTimeout},
+		"Pull":            {func(ctx context.Context, w *fakeWorld) error { return w.Pull(ctx, "x") }, defaultPullActivity},
 		"Capabilities": {func(ctx context.Context, w *fakeWorld) error {
 			w.forgetFacts()
 			_, err := w.Capabilities(ctx)
@@ -53,6 +54,20 @@ func TestR3EngineThatNeverAnswers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An engine whose disk is busy takes longer to delete the layers of an image than
+// for an ordinary call, and purge waits for it.
+func TestToolImageIsRemovedFromABusyEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFakeWorld(t)
+		w.engine.stuck = true
+		began := time.Now()
+		w.RemoveToolImage(t.Context())
+		if took := time.Since(began); took < 4*callTimeout {
+			t.Errorf("given up after %v", took)
+		}
+	})
 }
 
 // The health check answers within seconds while a runtime hangs.

@@ -49,7 +49,7 @@ func (r *Runner) RemoveToolImage(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("tools image: %w", err)
 	}
-	ctx, cancel := call(ctx)
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout) // as dropStep: nobody but purge waits for it
 	defer cancel()
 	_, err = r.api.ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
 	err = wrap("tools image", err)
