@@ -2,10 +2,11 @@ package runner
 
 // shellScript opens a shell: in the sandbox's one tmux session where the
 // image has tmux, so that who comes back finds the terminal as it was, else as
-// a shell of its own.
+// a shell of its own. A tmux that does not come to tell its version would not
+// open one either, as in an image without any locale of UTF-8.
 const shellScript = `shell=sh
 command -v bash >/dev/null 2>&1 && shell=bash
-if command -v tmux >/dev/null 2>&1; then
+if tmux -V >/dev/null 2>&1; then
   exec tmux new-session -A -s wardyn "$shell"
 fi
 exec "$shell" -i`
