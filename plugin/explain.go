@@ -141,14 +141,14 @@ func explain(s state, h HostConfig, decided []control.Approval, a egress.Authori
 		return explanation{egress.Allow, "the job does not list it; in learn mode it passes and is recorded as what would be denied", ""}
 	}
 	if types.FirstUseMode(s.FirstUse).RaisesApproval() {
-		return explainFirstUse(decided, a)
+		return explainFirstUse(h.Approvals, decided, a)
 	}
 	return explanation{egress.Deny, "the job does not list it", addToAllow(a)}
 }
 
 // explainFirstUse is for a host that no list speaks of and somebody is, or was,
 // asked about. The latest question counts: an earlier one has expired.
-func explainFirstUse(decided []control.Approval, a egress.Authority) explanation {
+func explainFirstUse(mode ApprovalMode, decided []control.Approval, a egress.Authority) explanation {
 	for _, ap := range slices.Backward(decided) {
 		if ap.Host != a.Host.String() || ap.Port != int(a.Port) {
 			continue
@@ -156,15 +156,15 @@ func explainFirstUse(decided []control.Approval, a egress.Authority) explanation
 		id, by := ap.ID.String()[:8], safeText(ap.DecidedBy)
 		switch {
 		case ap.State == egress.ApprovalApproved && ap.Until.IsZero():
-			return explanation{egress.Allow, "its first use was approved, by " + by, "wardyn revoke " + id}
+			return explanation{egress.Allow, "its first use was approved, by " + by, mode.way("revoke", id)}
 		case ap.State == egress.ApprovalApproved:
-			return explanation{egress.Allow, fmt.Sprintf("its first use was approved until %s, by %s", ap.Until.UTC().Format(time.RFC3339), by), "wardyn revoke " + id}
+			return explanation{egress.Allow, fmt.Sprintf("its first use was approved until %s, by %s", ap.Until.UTC().Format(time.RFC3339), by), mode.way("revoke", id)}
 		case ap.State == egress.ApprovalDenied && ap.Revoked:
 			return explanation{egress.Deny, "the approval of its first use was taken back, by " + by + "; that holds for the session", addToAllow(a)}
 		case ap.State == egress.ApprovalDenied:
 			return explanation{egress.Deny, "its first use was denied, by " + by + "; that holds for the session", addToAllow(a)}
 		case ap.Open():
-			return explanation{egress.Pending, "the job does not list it, and its first use waits for a reviewer", "wardyn approve " + id + ", or " + addToAllow(a)}
+			return explanation{egress.Pending, "the job does not list it, and its first use waits for a reviewer", mode.way("approve", id) + ", or " + addToAllow(a)}
 		}
 	}
 	return explanation{egress.Pending, "the job does not list it, and its first use is put to a reviewer (egress.first_use)", "wardyn pending shows what waits; or " + addToAllow(a)}

@@ -17,27 +17,31 @@ const loudReviews = 8
 type reviews struct {
 	waiting *rationed
 	tell    func(message string, about ...string)
-	how     string // to decide
+	mode    ApprovalMode
 }
 
 func newReviews(mode ApprovalMode, tell func(string, ...string)) *reviews {
-	how := "on the node: nomad-driver-wardyn ctl approve %s"
-	switch mode {
-	case ApprovalsExec:
-		how = "nomad alloc exec ALLOC wardyn approve %s"
-	case ApprovalsExternal:
-		how = "the control plane knows it as %s"
-	}
-	return &reviews{tell: tell, how: how, waiting: newRationed(loudReviews, tell, func(n int, last string) string {
+	return &reviews{tell: tell, mode: mode, waiting: newRationed(loudReviews, tell, func(n int, last string) string {
 		return fmt.Sprintf("%d more first uses wait for approval, the latest of %s; nomad alloc exec ALLOC wardyn pending shows them all", n, last)
 	})}
+}
+
+// way says how whoever may decide does it: approve or revoke.
+func (m ApprovalMode) way(verb, id string) string {
+	switch m {
+	case ApprovalsExec:
+		return "nomad alloc exec ALLOC wardyn " + verb + " " + id
+	case ApprovalsExternal:
+		return "the control plane knows it as " + id
+	}
+	return "on the node: nomad-driver-wardyn ctl " + verb + " " + id
 }
 
 // hear takes an approval that was raised or decided.
 func (r *reviews) hear(a control.Approval) {
 	where, id := safeText(target(a)), a.ID.String()[:8]
 	if a.State == egress.ApprovalPending {
-		r.waiting.say(where, fmt.Sprintf("Approval waiting: first use of %s (id %s); "+r.how, where, id, id), "host", where, "approval", a.ID.String())
+		r.waiting.say(where, fmt.Sprintf("Approval waiting: first use of %s (id %s); %s", where, id, r.mode.way("approve", id)), "host", where, "approval", a.ID.String())
 		return
 	}
 	r.tell(fmt.Sprintf("%s: first use of %s (id %s), by %s", verdictWord(a), where, id, safeText(a.DecidedBy)),

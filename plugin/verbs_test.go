@@ -178,6 +178,16 @@ func TestExplainCeiling(t *testing.T) {
 			t.Errorf("%+v: %+v", c, got)
 		}
 	}
+	open := []control.Approval{asked(egress.ApprovalPending, 443, false)}
+	for mode, way := range map[ApprovalMode]string{
+		ApprovalsNode: "nomad-driver-wardyn ctl approve 00000000", ApprovalsExec: "wardyn approve 00000000, or", ApprovalsExternal: "the control plane knows it",
+	} {
+		h := HostConfig{}
+		h.Approvals = mode
+		if got := explain(review, h, open, a); !strings.Contains(got.Change, way) {
+			t.Errorf("approvals %s: %q", mode, got.Change)
+		}
+	}
 }
 
 // TestD8ExplainAfterAnAgentRestart: a client keeps no config of a task, so what
