@@ -35,9 +35,12 @@ func (r *Runner) Wait(ctx context.Context, ref string) (int, error) {
 // reports is an exit: no error of a call is one.
 func (r *Runner) waitMain(ctx context.Context, ref string) (int, error) {
 	var pause backoff
-	for away := false; ; away = true {
+	told := false // a wait call has said that it ended with 0
+	for away := false; ; {
 		c, err := r.lookUntilAnswered(ctx, ref)
 		switch {
+		case told && errors.Is(err, runner.ErrNotFound):
+			return 0, nil // removed since
 		case err != nil:
 			return 0, err
 		case !started(c.State):
@@ -50,9 +53,14 @@ func (r *Runner) waitMain(ctx context.Context, ref string) (int, error) {
 		}
 		asked := time.Now()
 		code, err := r.waitOnce(ctx, ref)
-		if err == nil {
+		switch {
+		case err == nil && code != 0:
 			return code, nil
+		case err == nil && !told:
+			told = true // an answer that says nothing reads as 0, too: the state tells
+			continue
 		}
+		told, away = false, true
 		if time.Since(asked) > maxPause {
 			pause.reset()
 		}

@@ -59,6 +59,36 @@ func TestB4WaitCallsThatFail(t *testing.T) {
 	})
 }
 
+// Invariant 8: an answer that says nothing reads as code 0, and is no exit.
+func TestI8WaitAnsweredWithNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		empty, code int
+		gone        bool
+	}{"empty once": {1, 6, false}, "empty often": {50, 6, false}, "zero": {0, 0, false}, "empty, then zero": {3, 0, false}, "zero, and gone": {0, 0, true}} {
+		s := &scripted{}
+		r := newScripted(t, s)
+		synctest.Test(t, func(t *testing.T) {
+			state, left := runningState(), c.empty
+			s.inspect = func() (*container.State, error) {
+				if c.gone && !state.Running {
+					return nil, errdefs.ErrNotFound
+				}
+				return state, nil
+			}
+			s.wait = func(context.Context) (int64, error) {
+				if left--; left >= 0 {
+					return 0, nil
+				}
+				state = exitedState(c.code)
+				return int64(c.code), nil
+			}
+			if code, err := r.Wait(t.Context(), scriptedRef); code != c.code || err != nil {
+				t.Errorf("%s: %d, %v", name, code, err)
+			}
+		})
+	}
+}
+
 // Invariant 8: a code that an engine may have made up, since the process ended
 // while it was away, is told as such; the same code of a process whose end was
 // seen is the task's own.
