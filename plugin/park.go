@@ -198,6 +198,9 @@ func (p *Plugin) stopTask(ctx context.Context, b *Backend, t *task, signal strin
 		}
 		defer t.parking.change.Unlock()
 	}
+	unread, over := context.WithCancel(ctx)
+	defer over()
+	go p.letGoUnread(unread, b, t, timeout)
 	err := stopProcess(ctx, b.Runner, t.state.Ref, signal, timeout)
 	if err == nil || errors.Is(err, runner.ErrNotFound) {
 		p.endParked(b, t)
