@@ -87,7 +87,7 @@ func (r *Runner) ImagePresent(ctx context.Context, ref string) (bool, error) {
 
 // ImageRemove removes ref from the engine's store; an absent one is nil.
 func (r *Runner) ImageRemove(ctx context.Context, ref string) error {
-	ctx, cancel := call(ctx)
+	ctx, cancel := layers(ctx)
 	defer cancel()
 	_, err := r.api.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})
 	return goneIsNil(wrap("remove image "+ref, err))

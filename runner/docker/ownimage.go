@@ -97,7 +97,7 @@ func (r *Runner) RemoveOwnImage(ctx context.Context, ref string) error {
 	if u := users[f.ID]; len(u) > 0 {
 		return fmt.Errorf("image %s is in use by %s: %w", ref, strings.Join(u, ", "), runner.ErrPrecondition)
 	}
-	ctx, cancel := call(ctx)
+	ctx, cancel := layers(ctx)
 	defer cancel()
 	_, err = r.api.ImageRemove(ctx, withTag(ref), image.RemoveOptions{PruneChildren: true})
 	if err = goneIsNil(wrap("remove image "+ref, err)); err == nil {

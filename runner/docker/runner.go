@@ -18,6 +18,7 @@ const (
 	callTimeout   = 30 * time.Second  // one ordinary call
 	createTimeout = 120 * time.Second // creating a whole sandbox, pulls not counted
 	undoTimeout   = 60 * time.Second  // taking one down, or undoing half of one
+	layerTimeout  = 120 * time.Second // loading or removing an image: one at a time, behind everybody's commits and pulls
 )
 
 // Sizes of what the subnet pools give out.
@@ -116,6 +117,11 @@ func (r *Runner) Close() error {
 // call bounds one engine call.
 func call(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callTimeout)
+}
+
+// layers bounds a call that changes what layers the engine has.
+func layers(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, layerTimeout)
 }
 
 // making bounds an engine call that makes something. The caller's end does not

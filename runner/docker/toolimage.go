@@ -60,7 +60,7 @@ func (r *Runner) RemoveToolImage(ctx context.Context) error {
 }
 
 func (r *Runner) loadImage(ctx context.Context, archive []byte) error {
-	ctx, cancel := call(ctx)
+	ctx, cancel := layers(ctx)
 	defer cancel()
 	return r.load(ctx, bytes.NewReader(archive))
 }
