@@ -62,7 +62,7 @@ func (p *Plugin) takeDown(ctx context.Context, b *Backend, id TaskID, t *task) e
 	if hadSetup {
 		p.dropPrivate(ctx, b, run)
 	}
-	p.forget(id)
+	p.forget(b, id)
 	return nil
 }
 
@@ -102,13 +102,19 @@ func removeRun(ctx context.Context, b *Backend, run uuid.UUID) error {
 
 // forget drops a destroyed task. Whoever still waits for it is told that it was
 // killed, which is what happened.
-func (p *Plugin) forget(id TaskID) {
+//
+// A recovery may have given the sidecar its control plane back after that was taken
+// down, until the task is stopped; later ones see that it is.
+func (p *Plugin) forget(b *Backend, id TaskID) {
 	t, ok := p.tasks.get(id)
 	if !ok {
 		return
 	}
 	p.tasks.delete(id)
 	t.stop()
+	if err := b.Control.Forget(t.state.Run); err != nil {
+		p.taskLog(t).Warn("the control plane of a task that is gone goes on", "error", err)
+	}
 	t.denials.summarise()
 	t.end(outcome{Code: 137, Signal: 9, Err: "the task was destroyed while it ran"})
 }
@@ -120,7 +126,7 @@ func (p *Plugin) bury(b *Backend, id TaskID, run uuid.UUID) {
 		if err := errors.Join(removeSetup(p.life, b, run), removeRun(p.life, b, run)); err == nil {
 			p.dropPrivate(p.life, b, run)
 			p.log.Info("removed at last", "task_id", id, "run", run)
-			p.forget(id)
+			p.forget(b, id)
 			return
 		}
 	}

@@ -169,3 +169,35 @@ func TestI6DestroyWhileStarting(t *testing.T) {
 	}
 	b.nothingLeft()
 }
+
+// TestI6DestroyAmidARecovery: the control plane of a recovered task is taken up
+// beside the client's start; what is destroyed meanwhile does not keep one.
+func TestI6DestroyAmidARecovery(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	tc, h := b.start("web", args("true"))
+	b.wait(tc.ID)
+	b.crash()
+	if err := b.control.Forget(RunID(TaskID(tc.ID))); err != nil { // it died with its process
+		t.Fatal(err)
+	}
+	b.control.mu.Lock()
+	b.control.held = make(chan struct{})
+	b.control.mu.Unlock()
+	if err := b.host.RecoverTask(b.ctx(), h); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(tc.ID)
+	b.eventually("the control plane is being taken up", func() bool {
+		b.control.mu.Lock()
+		defer b.control.mu.Unlock()
+		return len(b.control.resumed) == 1
+	})
+	b.destroy(tc.ID)
+	close(b.control.held)
+	b.eventually("nothing is left", func() bool {
+		b.control.mu.Lock()
+		defer b.control.mu.Unlock()
+		return b.control.over == 1 && len(b.control.Runs()) == 0
+	})
+	b.nothingLeft()
+}

@@ -26,6 +26,9 @@ type testControl struct {
 	heard   map[uuid.UUID]func(egress.DecisionLog)
 	resumed []uuid.UUID
 	fail    error // of Prepare and Resume
+	// held, when set, is closed by who lets Resume go on; over counts those that did.
+	held chan struct{}
+	over int
 }
 
 func newTestControl(t *testing.T) *testControl {
@@ -68,6 +71,13 @@ func (c *testControl) Resume(ctx context.Context, r control.Run) (egress.Endpoin
 	}
 	c.heard[r.ID] = r.OnDecision
 	c.resumed = append(c.resumed, r.ID)
+	if c.held != nil {
+		c.mu.Unlock()
+		<-c.held
+		c.mu.Lock()
+		ctx = context.WithoutCancel(ctx) // it was too late to be stopped
+	}
+	defer func() { c.over++ }()
 	return c.Server.Resume(ctx, r)
 }
 

@@ -41,7 +41,14 @@ func (p *Plugin) serveAgain(b *Backend, t *task) {
 		ctx, cancel := context.WithTimeout(t.ctx, askTimeout)
 		_, err := b.Control.Resume(ctx, t.control())
 		cancel()
-		if err == nil || t.ctx.Err() != nil {
+		if t.ctx.Err() != nil {
+			if err == nil { // destroyed meanwhile
+				err = b.Control.Forget(t.state.Run)
+			}
+			p.taskLog(t).Debug("the task is gone; its proxy's control plane is not taken up again", "error", err)
+			return
+		}
+		if err == nil {
 			return
 		}
 		if pause.tries == 0 {
