@@ -38,8 +38,8 @@ func TestSettleKeepsRunning(t *testing.T) {
 	}
 }
 
-// operator said otherwise, are left alone.
-func TestFrugalWhereTLSIsEnded(t *testing.T) {
+// TestFrugalAsTheOperatorHasIt: GOGC in the environment wins.
+func TestFrugalAsTheOperatorHasIt(t *testing.T) {
 	t.Setenv("GOGC", "")
 	os.Unsetenv("GOGC")
 	before := debug.SetGCPercent(100)
@@ -49,7 +49,7 @@ func TestFrugalWhereTLSIsEnded(t *testing.T) {
 		return debug.SetGCPercent(100)
 	}
 	ends := egress.Config{MITMCACertPEM: "a certificate"}
-	if got := percent(egress.Config{}); got != 100 {
+	if got := percent(egress.Config{}); got != plainGC {
 		t.Errorf("without interception: %d", got)
 	}
 	if got := percent(ends); got != interceptingGC {
