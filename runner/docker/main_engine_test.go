@@ -276,8 +276,14 @@ func TestAttachOutput(t *testing.T) {
 // on it; it can be stopped all the same.
 func TestStopWithAStuckReader(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, rt string) {
-		stuck := sinkFunc(func(runner.OutputStream) error { return nil })
+		held := make(chan net.Conn, 1)
+		stuck := sinkFunc(func(s runner.OutputStream) error { held <- s.Conn; return nil })
 		b := startedBox(t, boxSpec{runtime: rt, output: stuck, argv: []string{"yes"}})
+		// Docker 20.10 holds the end back until the output is let go of, which is
+		// for those to do who have it.
+		conn := <-held
+		defer conn.Close()
+		defer time.AfterFunc(3*time.Second, func() { conn.Close() }).Stop()
 		if err := b.StopProcess(t.Context(), b.ref, "", time.Second); err != nil {
 			t.Fatal(err)
 		}
