@@ -26,7 +26,7 @@ func TestR3EngineThatNeverAnswers(t *testing.T) {
 		"StopSandbox":     {func(ctx context.Context, w *fakeWorld) error { return w.StopSandbox(ctx, AgentName(uuid.New())) }, callTimeout},
 		"ListSandboxes":   {func(ctx context.Context, w *fakeWorld) error { _, err := w.ListSandboxes(ctx); return err }, callTimeout},
 		"ImagePresent":    {func(ctx context.Context, w *fakeWorld) error { _, err := w.ImagePresent(ctx, "x"); return err }, callTimeout},
-		"ImageRemove":     {func(ctx context.Context, w *fakeWorld) error { return w.ImageRemove(ctx, "x") }, callTimeout},
+		"ImageRemove":     {func(ctx context.Context, w *fakeWorld) error { return w.ImageRemove(ctx, "x") }, layerTimeout},
 		"RemoveToolImage": {func(ctx context.Context, w *fakeWorld) error { return w.RemoveToolImage(ctx) }, commitTimeout},
 		"CreateVolume":    {func(ctx context.Context, w *fakeWorld) error { return w.CreateVolume(ctx, "x", nil) }, callTimeout},
 		"RemoveVolume":    {func(ctx context.Context, w *fakeWorld) error { return w.RemoveVolume(ctx, "x") }, callTimeout},

@@ -86,6 +86,7 @@ func TestK37RemovedFilesCount(t *testing.T) {
 			t.Error(err)
 			return
 		}
+		defer f.Close() // here: anywhere else its number is another file's
 		_, err = f.Write(make([]byte, 6<<20))
 		if err := errors.Join(err, f.Sync(), os.Remove(f.Name())); err != nil {
 			t.Error(err)
