@@ -20,7 +20,7 @@ var (
 // has a line. "" are the invariants.
 var pages = map[string]map[string]int{
 	"threat-model.md": {"B": 62, "S": 93, "": 8},
-	"sessions.md":     {"D": 57},
+	"sessions.md":     {"D": 57, "W": 17},
 	"runner.md":       {"T": 58, "R": 69, "C": 28},
 }
 
