@@ -18,6 +18,7 @@ func (c *cluster) semantics(t *testing.T) {
 	t.Run("system job", c.systemJob)
 	t.Run("reschedule", c.rescheduled)
 	t.Run("canary", c.canary)
+	t.Run("sticky disk", c.stickyDisk)
 	t.Run("oversubscription", c.oversubscribed)
 	t.Run("newer build", c.newerBuild)
 	t.Run("reboot", c.rebooted)

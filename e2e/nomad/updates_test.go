@@ -39,6 +39,23 @@ func (c *cluster) canary(t *testing.T) {
 	c.Eventually(t, 60*time.Second, "nothing runs", func() bool { return c.container(t) == "" })
 }
 
+// stickyDisk: where the group's disk is sticky, an update's allocation has the
+// workspace of the one before, and its user can still write to it.
+func (c *cluster) stickyDisk(t *testing.T) {
+	c.own(t, "sticky", nil)
+	first := c.running(t, "sticky")
+	c.untilLog(t, first, "at /workspace as 1000 saw 1 of 1000")
+	c.own(t, "sticky", []string{"version=2"})
+	var next alloc
+	c.Eventually(t, 90*time.Second, "another allocation runs", func() bool {
+		next = c.alloc(t, "sticky")
+		return next.ID != first.ID && next.ClientStatus == "running"
+	})
+	c.untilLog(t, next, "at /workspace as 1000 saw 1 2 of 1000")
+	c.CLI(t, "job", "stop", "-purge", "sticky")
+	c.Eventually(t, 60*time.Second, "nothing runs", func() bool { return c.container(t) == "" })
+}
+
 // deployed waits for the status of a job's latest deployment.
 func (c *cluster) deployed(t *testing.T, job, status string) {
 	t.Helper()
