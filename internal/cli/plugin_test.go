@@ -179,6 +179,47 @@ func TestInterruptThroughThePlugin(t *testing.T) {
 	}
 }
 
+// TestSignalThroughThePlugin: a signal reaches a task that runs, and nothing is
+// sent to one that never did.
+func TestSignalThroughThePlugin(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	file := filepath.Join(t.TempDir(), "job.nomad.hcl")
+	self, err := os.Executable()
+	if err := errors.Join(err, os.WriteFile(file, []byte(pluginJob), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	out, errs := &watched{wanted: []string{"web | up\n"}, interrupts: make(chan os.Signal, 1)}, &watched{}
+	e := testEnv(nil, nil)
+	e.Stdout, e.Stderr, e.Executable = out, errs, self
+	e.Interrupts = func() <-chan os.Signal { return nil }
+	o, _, ok := parseRun(e, runCommand, []string{"-var", "script=echo up; sleep 600", file})
+	if !ok {
+		t.Fatal(errs.String())
+	}
+	launch := func(ctx context.Context, s launchSpec) (backend, error) {
+		back, err := launchPlugin(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if err := back.signal(ctx, "web", "SIGTERM"); err == nil || err.Error() != "task web does not run" {
+			t.Errorf("before its start: %v", err)
+		}
+		go func() {
+			<-out.interrupts
+			if err := back.signal(ctx, "web", "SIGNONE"); err == nil || strings.Contains(err.Error(), "rpc error") {
+				t.Errorf("no such signal: %v", err)
+			}
+			if err := back.signal(ctx, "web", "SIGTERM"); err != nil {
+				t.Error(err)
+			}
+		}()
+		return back, nil
+	}
+	if code, err := runJob(t.Context(), e, o, launch); code != 143 || err != nil || strings.Contains(errs.String(), "Killing") {
+		t.Errorf("exit %d, %v\n%s", code, err, errs)
+	}
+}
+
 // TestI7MistakesThroughThePlugin: what a plugin refuses reaches the terminal
 // whole, and is not tried again.
 func TestI7MistakesThroughThePlugin(t *testing.T) {

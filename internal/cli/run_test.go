@@ -76,6 +76,8 @@ func (p *pretended) exec(_ context.Context, task string, argv []string, stdout, 
 	return len(argv), nil
 }
 
+func (p *pretended) signal(context.Context, string, string) error { return nil }
+
 func (p *pretended) taskDir(task string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -144,6 +144,72 @@ func TestGroupKills(t *testing.T) {
 	})
 }
 
+// TestGroupRestarts: who asks for a restart gets one, after the task's own stop;
+// it counts where it stands for a failure.
+func TestGroupRestarts(t *testing.T) {
+	failed := func(g *Group) { time.Sleep(s); g.Restart("a", "check", true) }
+	twice := func(failure bool) func(g *Group) {
+		return func(g *Group) {
+			for range 2 {
+				time.Sleep(10 * s)
+				g.Restart("a", "because", failure)
+			}
+			time.Sleep(10 * s)
+			g.Stop("interrupted")
+		}
+	}
+	eachGroup(t, map[string]groupCase{
+		"a failure counts": {
+			tasks: []jobfile.Task{task("a", ""), task("b", "")}, scripts: map[string]script{"a": {{}}, "b": {{}}}, act: twice(true), service: true,
+			want: "a 143 failed, b 143 victim",
+		},
+		"anything else does not": {
+			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {{}}}, act: twice(false), service: true,
+			want:  "a 143",
+			diary: []string{"start a", "stop a", "end a 143", "start a", "stop a", "end a 143", "start a", "stop a", "end a 143"},
+		},
+		"a restart that does not count is at once": {
+			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {{}, ends(0)[0]}},
+			act: func(g *Group) {
+				time.Sleep(s)
+				g.Restart("a", "because", false)
+				time.Sleep(s / 2)
+				g.Stop("interrupted")
+			},
+			want: "a 143", diary: []string{"start a", "stop a", "end a 143", "start a", "stop a", "end a 143"},
+		},
+		"a failure without attempts ends the task": {
+			tasks: []jobfile.Task{once(task("a", ""))}, scripts: map[string]script{"a": {{}}}, act: failed, service: true,
+			want: "a 143 failed", diary: []string{"start a", "stop a", "end a 143"},
+		},
+		"asked for while it starts": {
+			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {{startTime: 2 * s}, ends(0)[0]}},
+			act:  func(g *Group) { time.Sleep(s); g.Restart("a", "because", false) },
+			want: "a 0", diary: []string{"start a", "stop a", "end a 143", "start a", "end a 0"},
+		},
+		"asked for between two runs": {
+			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {ends(3)[0], {lasts: s}}},
+			act:  func(g *Group) { time.Sleep(2 * s); g.Restart("a", "because", false) },
+			want: "a 0", diary: []string{"start a", "end a 3", "start a", "end a 0"},
+		},
+		"a deaf task is killed after its time": {
+			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {{deaf: true}, ends(0)[0]}},
+			act:  func(g *Group) { time.Sleep(s); g.Restart("a", "because", false) },
+			want: "a 0", diary: []string{"start a", "stop a", "end a 137", "start a", "end a 0"},
+		},
+		"a stop during the restart is the last word": {
+			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {{deaf: true}}},
+			act:  func(g *Group) { time.Sleep(s); g.Restart("a", "because", false); time.Sleep(s); g.Stop("interrupted") },
+			want: "a 137", diary: []string{"start a", "stop a", "end a 137"},
+		},
+		"nobody of that name, and after its end": {
+			tasks: []jobfile.Task{task("a", ""), task("b", "")}, scripts: map[string]script{"a": ends(0), "b": {{lasts: 5 * s}}},
+			act:  func(g *Group) { g.Restart("c", "because", true); time.Sleep(2 * s); g.Restart("a", "because", false) },
+			want: "a 0, b 0",
+		},
+	})
+}
+
 func eachGroup(t *testing.T, cases map[string]groupCase) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, c.run) })

@@ -20,6 +20,7 @@ type runner struct {
 	running chan struct{} // closed when it first runs
 	done    chan struct{} // closed at its end; result may be read then
 	result  Result
+	asked   chan request // holds the restart of the current run that was asked for
 
 	onceReady, onceRunning sync.Once
 }
@@ -28,6 +29,22 @@ func newRunner(g *Group, t jobfile.Task) *runner {
 	return &runner{
 		g: g, task: t, result: Result{Task: t.Name},
 		ready: make(chan struct{}), running: make(chan struct{}), done: make(chan struct{}),
+		asked: make(chan request, 1),
+	}
+}
+
+// request is a wish that a running task be started anew.
+type request struct {
+	why     string
+	failure bool // it counts as the restart policy counts a failure
+}
+
+// ask wishes for a restart. One wish at a time is kept, and none beyond the run
+// it was meant for: what comes after it was started with what is true now.
+func (r *runner) ask(q request) {
+	select {
+	case r.asked <- q:
+	default:
 	}
 }
 
@@ -49,10 +66,14 @@ func (r *runner) run(stop context.Context) {
 	policy := newRestarter(r.task, r.g.Batch)
 	for stop.Err() == nil {
 		recoverable := true
-		exit, err := r.once(stop, &recoverable)
+		exit, again, err := r.once(stop, &recoverable)
 		r.result.Exit, r.result.Err = exit, err
 		if stop.Err() != nil {
 			break
+		}
+		if again {
+			r.event("Restarting")
+			continue
 		}
 		n := policy.decide(err == nil && exit.Success(), recoverable)
 		if !n.restart {
@@ -84,26 +105,31 @@ func (r *runner) finish(n next) {
 }
 
 // once runs the task one time. recoverable is cleared when it could not be
-// started and never will.
-func (r *runner) once(stop context.Context, recoverable *bool) (Exit, error) {
+// started and never will; again is set when the run was ended for another one
+// that the restart policy has no say in.
+func (r *runner) once(stop context.Context, recoverable *bool) (exit Exit, again bool, err error) {
+	select {
+	case <-r.asked: // meant for the run before
+	default:
+	}
 	p, err := r.g.Start(r.g.killed, r.task)
 	if err != nil {
 		*recoverable = r.g.Recoverable(err)
 		r.event("Start failed: %v", err)
-		return Exit{}, fmt.Errorf("start task %s: %w", r.task.Name, err)
+		return Exit{}, false, fmt.Errorf("start task %s: %w", r.task.Name, err)
 	}
 	r.event("Started")
 	r.onceRunning.Do(func() { close(r.running) })
 	if r.hook() != "prestart" || r.task.Lifecycle.Sidecar {
 		r.onceReady.Do(func() { close(r.ready) })
 	}
-	exit, err := r.wait(stop, p)
+	exit, again, err = r.wait(stop, p)
 	if err != nil {
 		r.event("Lost: %v", err)
 	} else {
 		r.event("Terminated: %v", exit)
 	}
-	return exit, err
+	return exit, again, err
 }
 
 // end is what Wait returned.
@@ -112,8 +138,9 @@ type end struct {
 	err  error
 }
 
-// wait returns when the process has ended, by itself or because it had to.
-func (r *runner) wait(stop context.Context, p Process) (Exit, error) {
+// wait returns when the process has ended, by itself or because it had to. See
+// once for again.
+func (r *runner) wait(stop context.Context, p Process) (exit Exit, again bool, err error) {
 	ended := make(chan end, 1)
 	go func() {
 		exit, err := p.Wait(r.g.base)
@@ -121,11 +148,20 @@ func (r *runner) wait(stop context.Context, p Process) (Exit, error) {
 	}()
 	select {
 	case e := <-ended:
-		return e.exit, e.err
+		return e.exit, false, e.err
+	case q := <-r.asked:
+		r.event("Restart signaled: %s", q.why)
+		again = !q.failure
 	case <-stop.Done():
 	}
+	e := r.stopOrKill(p, ended)
+	return e.exit, again, e.err
+}
+
+// stopOrKill makes a process end, in its own time if that is possible.
+func (r *runner) stopOrKill(p Process, ended <-chan end) end {
 	if e, ok := r.stop(p, ended); ok {
-		return e.exit, e.err
+		return e
 	}
 	bounded, cancel := context.WithTimeout(r.g.base, patience)
 	defer cancel()
@@ -134,9 +170,9 @@ func (r *runner) wait(stop context.Context, p Process) (Exit, error) {
 	}
 	select {
 	case e := <-ended:
-		return e.exit, e.err
+		return e
 	case <-bounded.Done():
-		return Exit{}, errors.New("its end was not reported")
+		return end{err: errors.New("its end was not reported")}
 	}
 }
 

@@ -129,6 +129,18 @@ func (g *Group) Kill() {
 	g.end("", true)
 }
 
+// Restart ends a task as Stop would and starts it anew, if it runs or is being
+// started; it returns at once. With failure the restart policy decides whether,
+// when and how often, as after a failed check; without, it is at once and does
+// not count, as after a changed template.
+func (g *Group) Restart(task, why string, failure bool) {
+	for _, r := range g.runners {
+		if r.task.Name == task {
+			r.ask(request{why: why, failure: failure})
+		}
+	}
+}
+
 // AwaitRunning returns when a task runs for the first time. It is an error when
 // it is over before that, or never gets there.
 func (g *Group) AwaitRunning(ctx context.Context, task string) error {
