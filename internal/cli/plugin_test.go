@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -183,16 +184,17 @@ func TestInterruptThroughThePlugin(t *testing.T) {
 // sent to one that never did.
 func TestSignalThroughThePlugin(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
+	sleeper := strings.NewReplacer(`"sh"`, `"sleep"`, `"-c", var.script`, `"600"`).Replace(pluginJob)
 	file := filepath.Join(t.TempDir(), "job.nomad.hcl")
 	self, err := os.Executable()
-	if err := errors.Join(err, os.WriteFile(file, []byte(pluginJob), 0o600)); err != nil {
+	if err := errors.Join(err, os.WriteFile(file, []byte(sleeper), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	out, errs := &watched{wanted: []string{"web | up\n"}, interrupts: make(chan os.Signal, 1)}, &watched{}
-	e := testEnv(nil, nil)
-	e.Stdout, e.Stderr, e.Executable = out, errs, self
+	errs := &watched{wanted: []string{"web * Started\n"}, interrupts: make(chan os.Signal, 1)}
+	e := testEnv(&bytes.Buffer{}, nil)
+	e.Stderr, e.Executable = errs, self
 	e.Interrupts = func() <-chan os.Signal { return nil }
-	o, _, ok := parseRun(e, runCommand, []string{"-var", "script=echo up; sleep 600", file})
+	o, _, ok := parseRun(e, runCommand, []string{"-var", "script=", file})
 	if !ok {
 		t.Fatal(errs.String())
 	}
@@ -205,7 +207,7 @@ func TestSignalThroughThePlugin(t *testing.T) {
 			t.Errorf("before its start: %v", err)
 		}
 		go func() {
-			<-out.interrupts
+			<-errs.interrupts
 			if err := back.signal(ctx, "web", "SIGNONE"); err == nil || strings.Contains(err.Error(), "rpc error") {
 				t.Errorf("no such signal: %v", err)
 			}
