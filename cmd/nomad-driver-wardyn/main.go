@@ -24,6 +24,7 @@ func main() {
 	}
 	os.Exit(cli.Main(context.Background(), cli.Env{
 		Args:       os.Args[1:],
+		Stdin:      os.Stdin,
 		Stdout:     os.Stdout,
 		Stderr:     os.Stderr,
 		LookupEnv:  os.LookupEnv,

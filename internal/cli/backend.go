@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli/supervise"
 	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
@@ -40,9 +41,12 @@ type launchSpec struct {
 	temp       string         // for the plugin's temporary files
 	allocRoot  string
 	placement  *placement
-	out        *printer
-	log        io.Writer // the plugin's log; nil drops it
-	logLevel   string
+	nomadVars  jobfile.NomadVars
+
+	longestKill time.Duration // the client's max_kill_timeout
+	out         *printer
+	log         io.Writer // the plugin's log; nil drops it
+	logLevel    string
 }
 
 // launcher makes a backend ready to start tasks.
@@ -85,7 +89,7 @@ func launchPlugin(ctx context.Context, s launchSpec) (backend, error) {
 	}
 	p := s.placement
 	b.alloc, err = plugin.NewAlloc(ctx, host.AllocSpec{
-		Root: s.allocRoot, ID: p.alloc, JobID: p.job.ID, JobName: p.job.Name, Namespace: p.job.Namespace,
+		Root: s.allocRoot, ID: p.alloc, JobID: p.jobID(), JobName: p.jobName(), ParentJobID: p.parentID(), Namespace: p.job.Namespace,
 		Group: p.group.Name, DNS: p.dns(), SecretsInMemory: os.Geteuid() == 0,
 	})
 	if err != nil {
@@ -123,6 +127,10 @@ func (b *pluginBackend) task(t jobfile.Task, stdout, stderr io.Writer) (*host.Ta
 	r := renderer{
 		taskDir: dir.Dir, shared: b.alloc.Dir().Shared,
 		env: taskenv.Build(node, p.environment(t), taskenv.ImageDirs), facts: facts(node),
+		nomadVars: b.spec.nomadVars, namespace: p.job.Namespace,
+	}
+	if err := r.payload(t, p.job.Payload); err != nil {
+		return nil, err
 	}
 	env, err := r.render(t.Templates)
 	if err != nil {
@@ -131,8 +139,8 @@ func (b *pluginBackend) task(t jobfile.Task, stdout, stderr io.Writer) (*host.Ta
 	all := maps.Clone(t.Env)
 	maps.Copy(all, env)
 	task, err := b.alloc.NewTask(host.TaskSpec{
-		Name: t.Name, Config: t.Config, Env: all, Meta: t.Meta, User: t.User, Resources: p.resources(t),
-		KillSignal: t.KillSignal, KillTimeout: t.KillTimeout,
+		Name: t.Name, Config: t.Config, Env: all, Meta: t.Meta, User: t.User, Resources: p.resources(t), Mounts: mounts(t, r.env),
+		KillSignal: t.KillSignal, KillTimeout: t.KillTimeout, MaxKillTimeout: b.spec.longestKill,
 		Logs:   host.LogSpec{Disabled: t.Logs.Disabled, MaxFiles: t.Logs.MaxFiles, MaxFileMB: int64(t.Logs.MaxFileSizeMB)},
 		Stdout: stdout, Stderr: stderr,
 	})
@@ -140,6 +148,18 @@ func (b *pluginBackend) task(t jobfile.Task, stdout, stderr io.Writer) (*host.Ta
 		b.tasks[t.Name] = task
 	}
 	return task, err
+}
+
+// mounts are a task's volumes. Where they go may be named by its environment.
+func mounts(t jobfile.Task, env map[string]string) []host.Mount {
+	var out []host.Mount
+	for _, m := range t.Mounts {
+		out = append(out, host.Mount{
+			RequestName: m.Volume, HostPath: m.HostPath, TaskPath: taskenv.Interpolate(m.Destination, env),
+			ReadOnly: m.ReadOnly, PropagationMode: m.Propagation,
+		})
+	}
+	return out
 }
 
 // facts are a node's names as templates know them.

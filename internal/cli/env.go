@@ -29,6 +29,7 @@ const (
 // Env is what the command line works with.
 type Env struct {
 	Args           []string // without the program's own name
+	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// LookupEnv reads the environment.
 	LookupEnv func(key string) (string, bool)

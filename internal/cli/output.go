@@ -17,10 +17,9 @@ const longestLine = 1 << 20
 // and behind the name of its task.
 type printer struct {
 	width int // of the longest name
-	// broken is called, at most once, when one of the streams takes no more.
-	broken func()
 
 	mu       sync.Mutex // guards writes to both, so that they keep their order
+	broken   func()     // see onBroken
 	out, err io.Writer
 	failed   bool
 }
@@ -31,6 +30,18 @@ func newPrinter(stdout, stderr io.Writer, names []string) *printer {
 		p.width = max(p.width, len(n))
 	}
 	return p
+}
+
+// onBroken has f called, at most once, when one of the streams takes no more; at
+// once if that has happened already.
+func (p *printer) onBroken(f func()) {
+	p.mu.Lock()
+	p.broken = f
+	failed := p.failed
+	p.mu.Unlock()
+	if failed {
+		f()
+	}
 }
 
 // event tells on stderr what happens to a task, or with "" to the run. The text
@@ -49,9 +60,10 @@ func (p *printer) write(w io.Writer, line []byte) {
 	_, err := w.Write(line)
 	first := err != nil && !p.failed
 	p.failed = p.failed || err != nil
+	broken := p.broken
 	p.mu.Unlock()
-	if first && p.broken != nil {
-		p.broken() // not under the lock: it may have something to say
+	if first && broken != nil {
+		broken() // not under the lock: it may have something to say
 	}
 }
 

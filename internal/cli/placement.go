@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -23,6 +24,7 @@ type placement struct {
 	group jobfile.Group
 	node  host.Node
 	alloc string // allocation id
+	child string // of a dispatched job: what its id has behind the job's own
 	ports []host.Port
 	cores map[string][]host.Core // reserved ones by task
 }
@@ -31,7 +33,28 @@ type placement struct {
 // give, all of them.
 func place(job *jobfile.Job, group jobfile.Group, node host.Node) (*placement, error) {
 	p := &placement{job: job, group: group, node: node, alloc: uuid.NewString(), cores: map[string][]host.Core{}}
+	if job.Dispatched {
+		p.child = fmt.Sprintf("/dispatch-%d-%s", time.Now().Unix(), uuid.NewString()[:8])
+	}
 	return p, errors.Join(p.placePorts(), p.placeCores())
+}
+
+// jobID is the job's id. Each dispatch is a job of its own, whose name is its id.
+func (p *placement) jobID() string { return p.job.ID + p.child }
+
+func (p *placement) jobName() string {
+	if p.child != "" {
+		return p.jobID()
+	}
+	return p.job.Name
+}
+
+// parentID is the id of the job that a dispatched one was made of, "" for others.
+func (p *placement) parentID() string {
+	if p.child != "" {
+		return p.job.ID
+	}
+	return ""
 }
 
 func (p *placement) placePorts() error {
@@ -134,7 +157,7 @@ func (p *placement) resources(t jobfile.Task) host.Resources {
 // environment describes a task to whoever builds its environment.
 func (p *placement) environment(t jobfile.Task) taskenv.Task {
 	e := taskenv.Task{
-		JobID: p.job.ID, JobName: p.job.Name, Namespace: p.job.Namespace,
+		JobID: p.jobID(), JobName: p.jobName(), ParentJobID: p.parentID(), Namespace: p.job.Namespace,
 		Group: p.group.Name, Name: t.Name, AllocID: p.alloc,
 		CPU: p.cpu(t), MemoryMB: int64(t.Resources.MemoryMB), MemoryMaxMB: int64(t.Resources.MemoryMaxMB),
 		Cores: p.cpuset(t), Meta: t.Meta, Env: t.Env,

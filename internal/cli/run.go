@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 var runCommand = &command{
@@ -57,19 +58,27 @@ type runOptions struct {
 	logLevel     string
 	exec         string // the task in which argv is run
 	argv         []string
+	given        givenFlags
+	longestKill  time.Duration
 }
 
 func (o *runOptions) bind(fs *flag.FlagSet) {
 	o.values.bind(fs)
+	o.given.bind(fs)
 	fs.StringVar(&o.group, "group", "", "the `GROUP` to run, when the job has several")
 	fs.StringVar(&o.pluginConfig, "plugin-config", "", "HCL `FILE` with the plugin's options, or an agent's file with its plugin block;\n      data_dir in it is not used: a run has a data dir of its own")
 	fs.StringVar(&o.allocRoot, "alloc-dir", "", "`DIR` to make the allocation's directory in; default is a new temporary one")
 	fs.BoolVar(&o.keep, "keep", false, "keep the allocation's directory, except secrets, and print its path")
 	fs.BoolVar(&o.decisions, "decisions", false, "print the egress decisions of each task at the end")
 	fs.BoolVar(&o.json, "json", false, "with -decisions: print the records as they are")
+	fs.DurationVar(&o.longestKill, "max-kill-timeout", clientsLongestKill, "cut longer kill timeouts of tasks to this `DURATION`, as a client's max_kill_timeout does")
 	fs.StringVar(&o.logLevel, "log-level", "", "print the plugin's log from this `LEVEL` on: trace, debug, info, warn or error")
 	fs.StringVar(&o.exec, "exec", "", "once `TASK` runs, run the command after -- in it, then stop the job")
 }
+
+// clientsLongestKill is what a client allows as kill_timeout unless it is
+// configured otherwise.
+const clientsLongestKill = 30 * time.Second
 
 // logLevels are the values of -log-level, from the most talkative on.
 var logLevels = []string{"trace", "debug", "info", "warn", "error"}
@@ -107,6 +116,8 @@ func (o runOptions) check(extra []string) error {
 		return usageError("run: -exec needs a command: run -exec TASK JOB.nomad.hcl -- ARGV...")
 	case o.exec == "" && len(o.argv) > 0:
 		return usageError("run: a command after -- needs -exec TASK")
+	case o.longestKill <= 0:
+		return usageError(fmt.Sprintf("run: -max-kill-timeout %s: want more than 0", o.longestKill))
 	case o.json && !o.decisions:
 		return usageError("run: -json goes with -decisions")
 	case o.logLevel != "" && !slices.Contains(logLevels, o.logLevel):

@@ -373,6 +373,27 @@ func TestReaderGone(t *testing.T) {
 	}
 }
 
+// TestReaderGoneAtOnce: one that has gone before anything was to be stopped is
+// not forgotten.
+func TestReaderGoneAtOnce(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	job := filepath.Join(t.TempDir(), "noted.nomad.hcl")
+	src, err := os.ReadFile("testdata/talk.nomad.hcl")
+	if err == nil {
+		err = os.WriteFile(job, bytes.Replace(src, []byte("{\n"), []byte("{\n constraint {}\n"), 1), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := testEnv(nil, nil)
+	e.Stdout, e.Stderr = &watched{}, &gone{}
+	e.Interrupts = func() <-chan os.Signal { return nil }
+	p := &pretended{}
+	if code, err := runJob(t.Context(), e, runOptions{job: job}, p.launch); code != exitFailed || err == nil || !strings.Contains(err.Error(), "interrupted before") {
+		t.Errorf("exit %d, %v", code, err)
+	}
+}
+
 func TestRunArguments(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,21 +9,17 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli/supervise"
 	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 )
 
-// longestKill is what a client allows as kill_timeout unless it is configured
-// otherwise.
-const longestKill = 30 * time.Second
-
 // run is one call of the command.
 type run struct {
 	env     Env
 	options runOptions
+	given   jobfile.Options // what the job file is read with
 	job     *jobfile.Job
 	group   jobfile.Group
 	config  map[string]any // the plugin's options
@@ -36,7 +33,11 @@ type run struct {
 // runJob does what run is for and returns the exit code.
 func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int, err error) {
 	r := &run{env: e, options: o, streams: map[string][2]*lineWriter{}}
-	if r.job, r.group, err = loadGroup(o, o.values.values(e)); err != nil {
+	if r.given, err = o.given.options(e); err != nil {
+		return exitFailed, err
+	}
+	r.given.Values = o.values.values(e)
+	if r.job, r.group, err = loadGroup(o, r.given); err != nil {
 		return exitFailed, err
 	}
 	if r.config, err = loadPluginConfig(o.pluginConfig); err != nil {
@@ -65,10 +66,10 @@ func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int
 		Recoverable: host.IsRecoverable,
 		Event:       func(task, text string) { r.out.event(task, "%s", text) },
 	})
-	r.out.broken = func() {
+	r.out.onBroken(func() {
 		cancel()
 		group.Stop("Stopping, because nobody reads the output any more")
-	}
+	})
 	defer r.obey(group, cancel)()
 	if err := r.launch(launching, launch, work, place); err != nil {
 		return exitFailed, err
@@ -82,7 +83,7 @@ func (r *run) launch(ctx context.Context, launch launcher, work *workspace, plac
 	var log tail
 	s := launchSpec{
 		executable: r.env.Executable, config: r.config, temp: work.temp, allocRoot: work.alloc,
-		placement: place, out: r.out,
+		longestKill: r.options.longestKill, placement: place, nomadVars: r.given.NomadVars, out: r.out,
 		log: &log, logLevel: "debug",
 	}
 	if r.options.logLevel != "" {
@@ -105,8 +106,8 @@ func (r *run) launch(ctx context.Context, launch launcher, work *workspace, plac
 }
 
 // loadGroup reads the job file and picks the group to run.
-func loadGroup(o runOptions, values jobfile.Values) (*jobfile.Job, jobfile.Group, error) {
-	job, err := jobfile.ParseFile(o.job, jobfile.Options{Values: values})
+func loadGroup(o runOptions, given jobfile.Options) (*jobfile.Job, jobfile.Group, error) {
+	job, err := jobfile.ParseFile(o.job, given)
 	if err != nil {
 		return nil, jobfile.Group{}, err
 	}
@@ -149,8 +150,8 @@ func (r *run) notes() {
 		r.out.event("", "%s", n)
 	}
 	for _, t := range r.group.Tasks {
-		if t.KillTimeout > longestKill {
-			r.out.event("", "%s: task %q: kill_timeout = %s is cut to %s, which is what a client allows by default", t.Pos, t.Name, t.KillTimeout, longestKill)
+		if longest := cmp.Or(r.options.longestKill, clientsLongestKill); t.KillTimeout > longest {
+			r.out.event("", "%s: task %q: kill_timeout = %s is cut to %s; -max-kill-timeout allows more, and max_kill_timeout on a client", t.Pos, t.Name, t.KillTimeout, longest)
 		}
 	}
 }

@@ -22,6 +22,24 @@ type renderer struct {
 	shared  string            // the allocation's shared directory on this machine
 	env     map[string]string // of the task
 	facts   map[string]string // node.*, attr.* and meta.* with their prefixes
+
+	nomadVars jobfile.NomadVars
+	namespace string // the job's
+}
+
+// payloadMode is what a client's usual umask makes of the mode it gives a payload.
+const payloadMode = 0o755
+
+// payload writes what the job was dispatched with to where the task wants it. As
+// with a client, no payload makes no file.
+func (r renderer) payload(t jobfile.Task, payload []byte) error {
+	if t.PayloadFile == "" || len(payload) == 0 {
+		return nil
+	}
+	if err := r.write(file{path: path.Join("local", t.PayloadFile), mode: payloadMode}, payload); err != nil {
+		return fmt.Errorf("%s: task %q: dispatch_payload: %w", t.Pos, t.Name, err)
+	}
+	return nil
 }
 
 // render writes every template to its destination and returns what those with
@@ -29,11 +47,11 @@ type renderer struct {
 func (r renderer) render(templates []jobfile.Template) (map[string]string, error) {
 	add := map[string]string{}
 	for _, t := range templates {
-		text, err := t.Render(r.lookup)
+		text, err := t.Render(jobfile.Inputs{Lookup: r.lookup, NomadVars: r.nomadVars, Namespace: r.namespace})
 		if err != nil {
 			return nil, err
 		}
-		if err := r.write(t, text); err != nil {
+		if err := r.write(r.target(t), text); err != nil {
 			return nil, fmt.Errorf("%s: template %s: %w", t.Pos, t.Destination, err)
 		}
 		if !t.Env {
@@ -56,27 +74,38 @@ func (r renderer) lookup(name string) (string, bool) {
 	return v, ok
 }
 
-// place finds the directory a destination lies in and its path below that. A
-// task may have files in its own directory and in the shared one.
-func (r renderer) place(destination string) (dir, file string, err error) {
+// file is one to be written. Its path starts at the task's directory.
+type file struct {
+	path     string
+	mode     fs.FileMode
+	uid, gid *int // nil leaves the owner as it is
+}
+
+// target is where a template goes.
+func (r renderer) target(t jobfile.Template) file {
 	known := maps.Clone(r.facts)
 	maps.Copy(known, r.env)
-	known["NOMAD_ALLOC_DIR"] = "../alloc" // from the task's directory, where paths start
-	file = path.Join("task", taskenv.Interpolate(destination, known))
+	known["NOMAD_ALLOC_DIR"] = "../alloc" // from the task's directory
+	return file{path: taskenv.Interpolate(t.Destination, known), mode: fs.FileMode(t.Perms), uid: t.UID, gid: t.GID}
+}
+
+// place finds the directory a path lies in and the rest of it below that. A task
+// may have files in its own directory and in the shared one.
+func (r renderer) place(destination string) (dir, file string, err error) {
+	file = path.Join("task", destination)
 	if below, ok := strings.CutPrefix(file, "task/"); ok {
 		return r.taskDir, below, nil
 	}
 	if below, ok := strings.CutPrefix(file, "alloc/"); ok {
 		return r.shared, below, nil
 	}
-	return "", "", errors.New("the destination is outside the task's directory and the shared one")
+	return "", "", errors.New("it is outside the task's directory and the shared one")
 }
 
-// write puts a file where the template wants it. Links that a task has made
-// are not followed out of the directory, and a link in the file's place is
-// replaced.
-func (r renderer) write(t jobfile.Template, text []byte) error {
-	dir, file, err := r.place(t.Destination)
+// write writes a file. Links that a task has made are not followed out of the
+// directory, and a link in the file's place is replaced.
+func (r renderer) write(to file, text []byte) error {
+	dir, name, err := r.place(to.path)
 	if err != nil {
 		return err
 	}
@@ -85,20 +114,20 @@ func (r renderer) write(t jobfile.Template, text []byte) error {
 		return err
 	}
 	defer root.Close()
-	if err := root.MkdirAll(path.Dir(file), 0o755); err != nil {
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	if err := root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := root.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(fs.FileMode(t.Perms)))
-	if t.UID != nil || t.GID != nil {
-		err = errors.Join(err, f.Chown(number(t.UID), number(t.GID)))
+	err = errors.Join(err, f.Chmod(to.mode))
+	if to.uid != nil || to.gid != nil {
+		err = errors.Join(err, f.Chown(number(to.uid), number(to.gid)))
 	}
 	return errors.Join(err, f.Close())
 }

@@ -205,6 +205,10 @@ func TestValidateKnowsWhatTheJobGetsFromNomad(t *testing.T) {
     network {
       port "http" { to = 80 }
     }
+    volume "data" {
+      type   = "csi"
+      source = "d"
+    }
     task "t" {
       driver = "wardyn"
       config {
@@ -238,7 +242,7 @@ func TestValidateKnowsWhatTheJobGetsFromNomad(t *testing.T) {
 	for _, f := range v.Faults {
 		got = append(got, fmt.Sprint(f.Line, " ", f.Field))
 	}
-	want := []string{"10 ports", "12 volume_mount", "19 volume_mount.propagation_mode", "22 device"}
+	want := []string{"14 ports", "16 volume_mount", "23 volume_mount.propagation_mode", "26 device"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v", v.Faults)
 	}

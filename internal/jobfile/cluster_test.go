@@ -20,7 +20,8 @@ func inTask(body string) []byte {
 // hide the rest.
 func TestClusterReadsWhatOneNodeCannot(t *testing.T) {
 	src := []byte(`job "j" {
-  parameterized {}
+  type = "batch"
+  parameterized { meta_required = ["m"] }
   group "g" {
     count = 3
     volume "data" {
@@ -59,7 +60,7 @@ func TestClusterReadsWhatOneNodeCannot(t *testing.T) {
 	}
 	job, err := jobfile.Parse("f", src, jobfile.Options{Cluster: true})
 	var bad *jobfile.Error
-	if !errors.As(err, &bad) || len(bad.Problems) != 1 || bad.Problems[0].Pos.Line != 29 {
+	if !errors.As(err, &bad) || len(bad.Problems) != 1 || bad.Problems[0].Pos.Line != 30 {
 		t.Fatalf("%v", err)
 	}
 	if job == nil || !job.Dispatched || len(job.Ignored) != 0 || len(job.Groups) != 1 || len(job.Groups[0].Tasks) != 2 {

@@ -19,6 +19,7 @@ func (p *parser) group(b *hclsyntax.Block, j *Job) (Group, bool) {
 		p.refuse(s.attrs["count"].Range(), "%s: count = %d is not supported by run: it starts one allocation; write count = 1", s.where, count)
 	}
 	g.Services = p.services(s)
+	g.Volumes, g.OpenVolumes = p.volumes(s), s.dynamic["volume"]
 	g.OpenPorts = s.dynamic["network"]
 	if nb := s.single("network"); nb != nil {
 		more := false

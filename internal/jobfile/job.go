@@ -10,8 +10,10 @@ type Job struct {
 	Type      string // service, batch, system or sysbatch
 	Meta      map[string]string
 	Groups    []Group
-	// Dispatched: each run is given a payload and more meta.
-	Dispatched bool `json:"-"`
+	// Dispatched: each run is given a payload and more meta, which are in here
+	// when the file was read with them.
+	Dispatched bool   `json:",omitempty"`
+	Payload    []byte `json:",omitempty"` // see Options.Dispatch
 	// Unread lists dynamic blocks, which are not expanded: what they make is not in
 	// here. See Options.Cluster.
 	Unread []Note `json:"-"`
@@ -29,12 +31,15 @@ type Group struct {
 	Name    string
 	Meta    map[string]string // the job's below the group's own
 	Network *Network          `json:",omitempty"`
+	Volumes map[string]Volume `json:",omitempty"` // by name
 	Tasks   []Task
 	Pos     Pos `json:"-"`
 	// Services are the group's own; see Options.Cluster.
 	Services []Service `json:"-"`
 	// OpenPorts: there are more ports than its network shows, by dynamic blocks.
 	OpenPorts bool `json:"-"`
+	// OpenVolumes: there are more volumes, by dynamic blocks.
+	OpenVolumes bool `json:"-"`
 }
 
 // Network is a group's network block.
@@ -75,21 +80,16 @@ type Task struct {
 	KillTimeout time.Duration
 	KillSignal  string `json:",omitempty"` // "" is the driver's default
 	Restart     Restart
-	Lifecycle   *Lifecycle `json:",omitempty"` // nil for a main task
-	Leader      bool       `json:",omitempty"`
-	Pos         Pos        `json:"-"`
-	Places      Places     `json:"-"`
-	// Mounts are its volume_mount blocks; see Options.Cluster.
-	Mounts []VolumeMount `json:"-"`
+	Lifecycle   *Lifecycle    `json:",omitempty"` // nil for a main task
+	Leader      bool          `json:",omitempty"`
+	Pos         Pos           `json:"-"`
+	Places      Places        `json:"-"`
+	Mounts      []VolumeMount `json:",omitempty"`
+	// PayloadFile is where the job's payload is written to when there is one,
+	// below the task's local directory; "" is nowhere.
+	PayloadFile string `json:",omitempty"`
 	// Unread are options of config whose value could not be worked out here.
 	Unread []string `json:"-"`
-}
-
-// VolumeMount mounts a volume of the client's into a task.
-type VolumeMount struct {
-	Destination string
-	ReadOnly    bool
-	Propagation string // "" is private
 }
 
 // Template is a file rendered into the task's directory.

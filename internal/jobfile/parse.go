@@ -17,6 +17,14 @@ type Options struct {
 	Values Values
 	// Dir is where relative paths in file() start; "" is the file's own folder.
 	Dir string
+	// Dispatch is what a parameterized job is given; nil gives nothing. A job
+	// that needs more, or is given what it does not take, is refused.
+	Dispatch *Dispatch
+	// HostVolumes are folders of this machine by the names that a client's
+	// configuration would give them as host volumes.
+	HostVolumes map[string]string
+	// NomadVars are those that templates may read.
+	NomadVars NomadVars
 	// Cluster reads a file that a cluster will run: what one node cannot do is
 	// neither refused nor noted, tasks of every driver are read, and a faulty
 	// file gives what could be read of it beside the error.
@@ -26,8 +34,10 @@ type Options struct {
 // parser is the state of reading one file.
 type parser struct {
 	report
-	ctx  *hcl.EvalContext
-	vars map[string]*variable
+	options   Options
+	ctx       *hcl.EvalContext
+	vars      map[string]*variable
+	namespace string // the job's
 }
 
 // ParseFile reads the job file at path; see Parse.
@@ -46,7 +56,7 @@ func ParseFile(path string, o Options) (*Job, error) {
 // or that a file of values could not be read. When its problems are all of kind
 // Refused, the job is returned beside it.
 func Parse(name string, src []byte, o Options) (*Job, error) {
-	p := &parser{report: report{src: src, cluster: o.Cluster}, vars: map[string]*variable{}}
+	p := &parser{report: report{src: src, cluster: o.Cluster}, options: o, vars: map[string]*variable{}}
 	if strings.HasSuffix(name, ".json") {
 		p.fault(hcl.Range{Filename: name}, "job files in JSON are not read; use the HCL form")
 		return nil, p.err()
@@ -111,9 +121,10 @@ func (p *parser) job(b *hclsyntax.Block) *Job {
 	s.read("id", &j.ID)
 	s.read("name", &j.Name)
 	s.read("namespace", &j.Namespace)
+	p.namespace = j.Namespace
 	s.oneOf("type", &j.Type, "service", "batch", "system", "sysbatch")
 	j.Meta = s.pairs("meta", nil)
-	j.Dispatched = len(s.blocks["parameterized"]) > 0
+	p.parameterized(s, j, b)
 	seen := map[string]*hclsyntax.Block{}
 	for _, gb := range s.blocks["group"] {
 		if g, ok := p.group(gb, j); ok && p.unique(gb, seen) {

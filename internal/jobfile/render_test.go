@@ -15,6 +15,15 @@ func lookup(name string) (string, bool) {
 	return v, ok
 }
 
+var inputs = jobfile.Inputs{
+	Lookup: lookup, Namespace: "team",
+	NomadVars: jobfile.NomadVars{
+		"team":    {"nomad/jobs/a": {"user": "u", "password": "p"}, "nomad/jobs/b": {"k": "v"}},
+		"":        {"own": {"k": "of the job's namespace"}},
+		"default": {"x": {"k": "other"}},
+	},
+}
+
 func TestRender(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"as it is ${NOMAD_ALLOC_ID} $HOME", "as it is ${NOMAD_ALLOC_ID} $HOME"},
@@ -32,9 +41,17 @@ func TestRender(t *testing.T) {
 		{`{{ "x1" | regexReplaceAll "[0-9]" "#" | replaceAll "x" "y" | trimPrefix "y" }}`, "#"},
 		{`{{ join "-" (split "," (env "LIST")) }}{{ printf "%03d" 7 }}`, "a-b007"},
 		{`{{ if parseBool "true" }}{{ add1 }}{{ end }}`, "error: function \"add1\" not defined"},
+		{`{{ with nomadVar "nomad/jobs/a" }}{{ .user }}:{{ .password.Value }} {{ .Keys }}{{ .Values }}{{ range .Tuples }}{{ .K }}={{ .V }};{{ end }}{{ end }}`, "u:p [password user][p u]password=p;user=u;"},
+		{`{{ range $k, $v := nomadVar "/nomad/jobs/a" }}{{ $k }}={{ $v }};{{ end }}`, "password=p;user=u;"},
+		{`{{ (nomadVar "x@default").k }}`, "other"},
+		{`{{ range nomadVarList "nomad/" }}{{ . }} {{ .Path }} {{ end }}{{ len nomadVarList }}`, "nomad/jobs/a nomad/jobs/a nomad/jobs/b nomad/jobs/b 3"},
+		{`{{ (nomadVar "own").k }} {{ (nomadVar "own@team").k }}`, "of the job's namespace of the job's namespace"},
+		{`{{ if nomadVarExists "x" }}yes{{ else }}no{{ end }}{{ nomadVarExists "x@default" }}{{ len (nomadVar "") }}`, "notrue0"},
+		{`{{ nomadVar "x" }}`, `error: there is no Nomad variable "x"; run sets it with -nomad-var x:KEY=VALUE`},
+		{`{{ range nomadVarListSafe "y" }}{{ end }}`, `error: there is no Nomad variable below "y"`},
 		{`{{ mustEnv "UNKNOWN" }}`, "error: UNKNOWN is not set"},
 	} {
-		got, err := jobfile.Template{Data: c.in, Left: "{{", Right: "}}"}.Render(lookup)
+		got, err := jobfile.Template{Data: c.in, Left: "{{", Right: "}}"}.Render(inputs)
 		if want, fails := strings.CutPrefix(c.want, "error: "); fails {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("Render(%q) = %q, %v; want an error with %q", c.in, got, err, want)
@@ -50,12 +67,12 @@ func TestRender(t *testing.T) {
 func TestRenderMissingKey(t *testing.T) {
 	data := `{{ with parseJSON "{}" }}<{{ .absent }}>{{ end }}{{ (parseJSON "{}").absent }}`
 	loose := jobfile.Template{Data: data, Left: "{{", Right: "}}"}
-	if _, err := loose.Render(lookup); err != nil {
+	if _, err := loose.Render(inputs); err != nil {
 		t.Errorf("without error_on_missing_key: %v", err)
 	}
 	strict := loose
 	strict.ErrorOnMissingKey = true
-	if out, err := strict.Render(lookup); err == nil {
+	if out, err := strict.Render(inputs); err == nil {
 		t.Errorf("error_on_missing_key gave %q and no error", out)
 	}
 }
@@ -83,7 +100,7 @@ func TestTemplatesThatParseRender(t *testing.T) {
 			t.Errorf("%s: %v", call, err)
 			continue
 		}
-		if _, err := job.Groups[0].Tasks[0].Templates[0].Render(lookup); err != nil {
+		if _, err := job.Groups[0].Tasks[0].Templates[0].Render(inputs); err != nil {
 			t.Errorf("%s: %v", call, err)
 		}
 	}

@@ -51,7 +51,7 @@ var jobRules = table{
 		"reschedule": {ignored, onePlacement}, "multiregion": {ignored, onePlacement},
 		"update":        {ignored, oneVersion},
 		"periodic":      {ignored, "the job runs once, now"},
-		"parameterized": {refused, "the job would have to be dispatched with a payload and meta"},
+		"parameterized": {},
 		"task":          {refused, "put the task into a group"},
 		"vault":         {refused, noVault},
 	},
@@ -71,7 +71,7 @@ var groupRules = table{
 		"constraint": {ignored, onePlacement}, "migrate": {ignored, onePlacement}, "reschedule": {ignored, onePlacement},
 		"update":         {ignored, oneVersion},
 		"ephemeral_disk": {ignored, "the allocation directory has no size limit and is not kept"},
-		"service":        {}, "volume": {refused, "host and CSI volumes need a client's configuration"},
+		"service":        {}, "volume": {},
 		"consul": {refused, noConsul}, "vault": {refused, noVault},
 	},
 }
@@ -90,11 +90,11 @@ var taskRules = table{
 		"artifact":         {refused, "nothing is downloaded; render the file with a template or put it into the image"},
 		"consul":           {refused, noConsul},
 		"csi_plugin":       {refused, "there is no client to register it with"},
-		"dispatch_payload": {refused, "the job is not dispatched, so there is no payload"},
+		"dispatch_payload": {},
 		"identity":         {refused, noServers + " to sign a workload identity"},
 		"secret":           {refused, "no secret provider is asked"},
 		"vault":            {refused, noVault},
-		"volume_mount":     {refused, "host and CSI volumes need a client's configuration"},
+		"volume_mount":     {},
 	},
 }
 
@@ -180,8 +180,20 @@ var resourceRules = table{
 	},
 }
 
+var parameterizedRules = table{attrs: map[string]rule{"payload": {}, "meta_required": {}, "meta_optional": {}}}
+
+var dispatchPayloadRules = table{attrs: map[string]rule{"file": {}}}
+
+var volumeRules = table{
+	attrs: map[string]rule{
+		"type": {}, "source": {}, "read_only": {}, "per_alloc": {},
+		"access_mode": {verdict: skip}, "attachment_mode": {verdict: skip}, "sticky": {verdict: skip},
+	},
+	blocks: map[string]rule{"mount_options": {}},
+}
+
 var volumeMountRules = table{attrs: map[string]rule{
-	"volume": {verdict: skip}, "destination": {}, "read_only": {}, "propagation_mode": {}, "selinux_label": {verdict: skip},
+	"volume": {}, "destination": {}, "read_only": {}, "propagation_mode": {}, "selinux_label": {verdict: skip},
 }}
 
 var logRules = table{

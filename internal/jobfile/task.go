@@ -28,24 +28,13 @@ func (p *parser) task(b *hclsyntax.Block, g Group, restart Restart) (Task, bool)
 	t.Restart = p.restart(s, restart)
 	t.Lifecycle = p.lifecycle(s)
 	t.Config = p.driverConfig(s, b)
-	for _, vb := range s.blocks["volume_mount"] {
-		t.Mounts = append(t.Mounts, p.volumeMount(s.where, vb))
-	}
+	t.Mounts, t.PayloadFile = p.volumeMounts(s, g), p.payloadFile(s)
 	t.Places, t.Unread = p.places(b), unread(s, t.Config)
 	p.services(s)
 	for _, tb := range s.blocks["template"] {
 		t.Templates = append(t.Templates, p.template(s.where, tb))
 	}
 	return t, true
-}
-
-func (p *parser) volumeMount(where string, b *hclsyntax.Block) VolumeMount {
-	s := p.open(where+": volume_mount", b.Body, volumeMountRules)
-	m := VolumeMount{}
-	s.read("destination", &m.Destination)
-	s.read("read_only", &m.ReadOnly)
-	s.read("propagation_mode", &m.Propagation)
-	return m
 }
 
 // unread lists what a config block holds and its value does not.

@@ -75,9 +75,18 @@ func (p *parser) checkTemplate(s section, t Template) {
 		p.fault(at(line), "%s: data: %s", s.where, text)
 		return
 	}
-	seen := map[string]bool{}
-	walkFunctions(tree.Root, 1, func(name string, line int) {
+	p.checkFunctions(s, tree.Root, at)
+}
+
+func (p *parser) checkFunctions(s section, root parse.Node, at func(line int) hcl.Range) {
+	seen, missing := map[string]bool{}, map[string]int{}
+	in := Inputs{NomadVars: p.options.NomadVars, Namespace: p.namespace}
+	walkFunctions(root, 1, func(name string, args []parse.Node, line int) {
+		if unset := in.unset(name, args); unset != "" && missing[unset] == 0 {
+			missing[unset] = line
+		}
 		if callable(name) || seen[name] {
+			seen[name] = true
 			return
 		}
 		seen[name] = true
@@ -87,6 +96,11 @@ func (p *parser) checkTemplate(s section, t Template) {
 		}
 		p.refuse(at(line), "%s: data: the function %s is not supported by run: %s", s.where, name, why)
 	})
+	for _, name := range sortedKeys(missing) {
+		if !seen["nomadVarExists"] { // else the template knows what to do without
+			p.refuse(at(missing[name]), "%s: data: there is no Nomad variable %q; %s", s.where, name, setVariable(name))
+		}
+	}
 }
 
 // templateError takes text/template's "template: data:3: text" apart.
@@ -99,8 +113,9 @@ func templateError(err error) (int, string) {
 	return line, text
 }
 
-// walkFunctions calls f for every function a template names, with its line.
-func walkFunctions(n parse.Node, line int, f func(name string, line int)) {
+// walkFunctions calls f for every function a template names, with its arguments
+// and its line.
+func walkFunctions(n parse.Node, line int, f func(name string, args []parse.Node, line int)) {
 	branch := func(b *parse.BranchNode) {
 		walkFunctions(b.Pipe, b.Line, f)
 		walkFunctions(b.List, b.Line, f)
@@ -130,25 +145,29 @@ func walkFunctions(n parse.Node, line int, f func(name string, line int)) {
 			walkFunctions(c, n.Line, f)
 		}
 	case *parse.CommandNode:
-		for _, a := range n.Args {
+		rest := n.Args
+		if head, ok := rest[0].(*parse.IdentifierNode); ok {
+			rest = rest[1:]
+			f(head.Ident, rest, line)
+		}
+		for _, a := range rest {
 			walkFunctions(a, line, f)
 		}
 	case *parse.ChainNode:
 		walkFunctions(n.Node, line, f)
 	case *parse.IdentifierNode:
-		f(n.Ident, line)
+		f(n.Ident, nil, line)
 	}
 }
 
-// Render executes the template. lookup gives the task's environment and the
-// node's attributes under the names Nomad has for them.
-func (t Template) Render(lookup func(name string) (string, bool)) ([]byte, error) {
+// Render executes the template.
+func (t Template) Render(in Inputs) ([]byte, error) {
 	missing := "missingkey=zero"
 	if t.ErrorOnMissingKey {
 		missing = "missingkey=error"
 	}
 	tmpl, err := template.New("data").Delims(t.Left, t.Right).Option(missing).
-		Funcs(localFunctions).Funcs(envFunctions(lookup)).Parse(t.Data)
+		Funcs(localFunctions).Funcs(envFunctions(in.Lookup)).Funcs(variableFunctions(in)).Parse(t.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: template %s: %w", t.Pos, t.Destination, err)
 	}

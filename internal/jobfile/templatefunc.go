@@ -31,9 +31,7 @@ var serverFunctions = func() map[string]string {
 	} {
 		m[name] = noConsul
 	}
-	for _, name := range []string{
-		"nomadService", "nomadServices", "nomadVar", "nomadVarExists", "nomadVarList", "nomadVarListSafe",
-	} {
+	for _, name := range []string{"nomadService", "nomadServices"} {
 		m[name] = noServers
 	}
 	return m
@@ -50,7 +48,8 @@ var goFunctions = map[string]bool{
 func callable(name string) bool {
 	_, local := localFunctions[name]
 	_, env := envFunctions(nil)[name]
-	return local || env || goFunctions[name]
+	_, variable := variableFunctions(Inputs{})[name]
+	return local || env || variable || goFunctions[name]
 }
 
 // envFunctions read the task's environment.

@@ -42,10 +42,12 @@ type TaskSpec struct {
 	Mounts      []Mount
 	Devices     []Device
 	KillSignal  string        // empty is the driver's choice
-	KillTimeout time.Duration // default 5 s; at most 30 s, as a client's default has it
-	Logs        LogSpec
-	Stdout      io.Writer // gets a copy of what the task prints; may be nil
-	Stderr      io.Writer
+	KillTimeout time.Duration // default 5 s; at most MaxKillTimeout
+	// MaxKillTimeout is what a client's max_kill_timeout says; default 30 s, as there.
+	MaxKillTimeout time.Duration
+	Logs           LogSpec
+	Stdout         io.Writer // gets a copy of what the task prints; may be nil
+	Stderr         io.Writer
 
 	StatsInterval time.Duration // default 1 s; negative asks for no samples
 }
@@ -93,7 +95,10 @@ func (a *Alloc) NewTask(spec TaskSpec) (*Task, error) {
 	if spec.KillTimeout == 0 {
 		spec.KillTimeout = defaultKillTimeout
 	}
-	spec.KillTimeout = min(spec.KillTimeout, maxKillTimeout)
+	if spec.MaxKillTimeout == 0 {
+		spec.MaxKillTimeout = maxKillTimeout
+	}
+	spec.KillTimeout = min(spec.KillTimeout, spec.MaxKillTimeout)
 	if spec.StatsInterval == 0 {
 		spec.StatsInterval = time.Second
 	}

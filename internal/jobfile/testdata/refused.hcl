@@ -1,12 +1,21 @@
 # Right for a cluster, and not to be had without one.
 job "refused" {
+  type = "batch"
   vault {}
-  parameterized {}
+  parameterized {
+    payload       = "required"
+    meta_required = ["a", "b"]
+  }
   group "g" {
     count = 3
     volume "v" {
       type   = "host"
       source = "s"
+    }
+    volume "w" {
+      type      = "csi"
+      source    = "t"
+      per_alloc = true
     }
     service {
       name = "s"
@@ -39,6 +48,10 @@ job "refused" {
       }
       volume_mount {
         volume = "v"
+      }
+      template {
+        data        = "{{ with nomadVar \"a/b\" }}{{ .c }}{{ end }}"
+        destination = "local/z"
       }
       template {
         source      = "local/x.tpl"
