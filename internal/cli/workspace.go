@@ -28,6 +28,13 @@ type workspace struct {
 	dismiss func() error // ends the caretaker, who removes all this if the run is killed
 }
 
+// The plugin's socket lies in the temporary folder, by a name of its library's
+// choice, and a socket's address holds no more bytes than this.
+const (
+	longestSocket  = "plugin4294967295"
+	longestAddress = 107
+)
+
 // workspace makes the directories, and gives the plugin a data dir of its own,
 // whatever its options name: a run and a live agent on one engine never touch
 // each other's objects.
@@ -37,6 +44,9 @@ func (r *run) workspace(p *placement) (*workspace, error) {
 		return nil, fmt.Errorf("-alloc-dir: %w", err)
 	}
 	temp := filepath.Join(os.TempDir(), fmt.Sprint("wardyn-run-", rand.Uint32()))
+	if over := len(filepath.Join(temp, longestSocket)) - longestAddress; over > 0 {
+		return nil, fmt.Errorf("TMPDIR = %q is %d bytes too long for the plugin's socket below it; set a shorter one", os.TempDir(), over)
+	}
 	if r.options.allocRoot == "" {
 		alloc = filepath.Join(temp, "alloc")
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -133,5 +134,22 @@ func TestAnAbsentEngineIsToldOnce(t *testing.T) {
 		if err := w.remove(t.Context(), e, nil, c.failed); (err != nil) != c.told {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestTempFolderTooLong: where no socket fits, that is said before anything is
+// made.
+func TestTempFolderTooLong(t *testing.T) {
+	tmp := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
+	if err := os.Mkdir(tmp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", tmp)
+	code, err := runJob(t.Context(), testEnv(&bytes.Buffer{}, &bytes.Buffer{}), runOptions{job: "testdata/talk.nomad.hcl"}, (&pretended{}).launch)
+	if code != exitFailed || err == nil || !strings.Contains(err.Error(), "bytes too long for the plugin's socket below it; set a shorter one") {
+		t.Errorf("exit %d, %v", code, err)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
