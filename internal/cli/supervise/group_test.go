@@ -210,6 +210,32 @@ func TestGroupRestarts(t *testing.T) {
 	})
 }
 
+// TestGroupFails: who says that a task can't go on ends it for good, and no
+// restart policy is asked.
+func TestGroupFails(t *testing.T) {
+	fail := func(g *Group) { time.Sleep(s); g.Fail("a", "because") }
+	eachGroup(t, map[string]groupCase{
+		"it runs": {
+			tasks: []jobfile.Task{task("a", ""), task("b", "")}, scripts: map[string]script{"a": {{}}, "b": {{}}}, act: fail, service: true,
+			want: "a 143 failed, b 143 victim", diary: nil,
+		},
+		"it is being started": {
+			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {{startTime: 2 * s}}}, act: fail, service: true,
+			want: "a 143 failed", diary: []string{"start a", "stop a", "end a 143"},
+		},
+		"it was over": {
+			tasks: []jobfile.Task{task("a", ""), task("b", "")}, scripts: map[string]script{"a": ends(0), "b": {{lasts: 5 * s}}},
+			act:  func(g *Group) { time.Sleep(s); fail(g) },
+			want: "a 0, b 0",
+		},
+		"a stop during that is the last word": {
+			tasks: []jobfile.Task{task("a", "")}, scripts: map[string]script{"a": {{deaf: true}}},
+			act:  func(g *Group) { fail(g); time.Sleep(s); g.Stop("interrupted") },
+			want: "a 137", diary: []string{"start a", "stop a", "end a 137"},
+		},
+	})
+}
+
 func eachGroup(t *testing.T, cases map[string]groupCase) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, c.run) })

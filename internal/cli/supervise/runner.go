@@ -20,7 +20,8 @@ type runner struct {
 	running chan struct{} // closed when it first runs
 	done    chan struct{} // closed at its end; result may be read then
 	result  Result
-	asked   chan request // holds the restart of the current run that was asked for
+	asked   chan request // holds what was asked for of the current run
+	doomed  string       // why it is not to run again; only used by run's goroutine
 
 	onceReady, onceRunning sync.Once
 }
@@ -33,13 +34,14 @@ func newRunner(g *Group, t jobfile.Task) *runner {
 	}
 }
 
-// request is a wish that a running task be started anew.
+// request is a wish that a running task be ended and started anew.
 type request struct {
 	why     string
 	failure bool // it counts as the restart policy counts a failure
+	final   bool // it is not started anew, and has failed
 }
 
-// ask wishes for a restart. One wish at a time is kept, and none beyond the run
+// ask wishes for an end. One wish at a time is kept, and none beyond the run
 // it was meant for: what comes after it was started with what is true now.
 func (r *runner) ask(q request) {
 	select {
@@ -70,6 +72,10 @@ func (r *runner) run(stop context.Context) {
 		r.result.Exit, r.result.Err = exit, err
 		if stop.Err() != nil {
 			break
+		}
+		if r.doomed != "" {
+			r.finish(next{failed: true, why: r.doomed})
+			return
 		}
 		if again {
 			r.event("Restarting")
@@ -150,6 +156,10 @@ func (r *runner) wait(stop context.Context, p Process) (exit Exit, again bool, e
 	case e := <-ended:
 		return e.exit, false, e.err
 	case q := <-r.asked:
+		if q.final {
+			r.doomed = q.why
+			break
+		}
 		r.event("Restart signaled: %s", q.why)
 		again = !q.failure
 	case <-stop.Done():

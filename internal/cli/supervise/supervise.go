@@ -129,14 +129,24 @@ func (g *Group) Kill() {
 	g.end("", true)
 }
 
+// Fail ends a task as Stop would, if it runs or is being started, and has it
+// failed whatever its restart policy says; it returns at once.
+func (g *Group) Fail(task, why string) {
+	g.ask(task, request{why: why, final: true})
+}
+
 // Restart ends a task as Stop would and starts it anew, if it runs or is being
 // started; it returns at once. With failure the restart policy decides whether,
 // when and how often, as after a failed check; without, it is at once and does
 // not count, as after a changed template.
 func (g *Group) Restart(task, why string, failure bool) {
+	g.ask(task, request{why: why, failure: failure})
+}
+
+func (g *Group) ask(task string, q request) {
 	for _, r := range g.runners {
 		if r.task.Name == task {
-			r.ask(request{why: why, failure: failure})
+			r.ask(q)
 		}
 	}
 }
