@@ -33,10 +33,13 @@ type AllocSpec struct {
 
 // TaskSpec is a task as its job describes it.
 type TaskSpec struct {
-	Name        string
-	Config      map[string]any    // see EncodeTaskConfig
-	Env         map[string]string // values may refer to Nomad's variables and node facts
-	Meta        map[string]string // of job, group and task, the innermost winning
+	Name   string
+	Config map[string]any    // see EncodeTaskConfig
+	Env    map[string]string // values may refer to Nomad's variables and node facts
+	Meta   map[string]string // of job, group and task, the innermost winning
+	// Tokens gives the variables with tokens of workload identities, anew for
+	// each start. It may be nil.
+	Tokens      func() map[string]string
 	User        string
 	Resources   Resources // CPUFraction is worked out when 0
 	Mounts      []Mount
@@ -154,6 +157,9 @@ func (t *Task) Env() map[string]string {
 		Group: a.spec.Group, Name: t.spec.Name, AllocID: a.spec.ID, AllocIndex: a.spec.Index,
 		CPU: r.CPU, MemoryMB: r.MemoryMB, MemoryMaxMB: r.MemoryMaxMB, Cores: r.Cores,
 		Meta: t.spec.Meta, Env: t.spec.Env,
+	}
+	if t.spec.Tokens != nil {
+		env.Tokens = t.spec.Tokens()
 	}
 	for _, p := range r.Ports {
 		env.Ports = append(env.Ports, taskenv.Port(p))

@@ -39,6 +39,7 @@ type Task struct {
 	Cores       string // "0,3"; empty without reserved cores
 	Ports       []Port
 	Meta        map[string]string // of job, group and task, the innermost winning
+	Tokens      map[string]string // of workload identities, by the variables' names
 	Env         map[string]string // the job's env block; values may refer to other names
 	Upstreams   []Upstream        // of the group's services in Consul's mesh
 }
@@ -100,6 +101,7 @@ func Build(n Node, t Task, d Dirs) map[string]string {
 	if t.Cores != "" {
 		env["NOMAD_CPU_CORES"] = t.Cores
 	}
+	maps.Copy(env, t.Tokens)
 	for k, v := range t.Meta {
 		env["NOMAD_META_"+Clean(k)] = v
 		env["NOMAD_META_"+strings.ToUpper(Clean(k))] = v

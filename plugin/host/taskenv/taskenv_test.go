@@ -13,10 +13,12 @@ func TestBuild(t *testing.T) {
 		AllocID: "01234567-89ab-cdef-0123-456789abcdef", CPU: 500, MemoryMB: 256,
 		Meta:      map[string]string{"my-key": "m"},
 		Upstreams: []Upstream{{Name: "the-db", Port: 5432}},
+		Tokens:    map[string]string{"NOMAD_TOKEN": "t1", "NOMAD_TOKEN_my-api": "t2"},
 		Ports:     []Port{{Label: "http", Value: 23456, To: 80, HostIP: "10.0.0.1"}, {Label: "a-b", Value: 99, HostIP: "10.0.0.1"}},
 		Env: map[string]string{
 			"PLAIN": "x", "REF": "${NOMAD_TASK_NAME}/${attr.kernel.name}/${ meta.rack }/${node.unique.name}",
 			"UNKNOWN": "${nope} $HOME ${}", "OTHER": "${PLAIN}", "NOMAD_REGION": "mine",
+			"WHO": "${NOMAD_TOKEN}", "NOMAD_TOKEN": "own",
 		},
 	}
 	got := Build(node, task, ImageDirs)
@@ -32,6 +34,7 @@ func TestBuild(t *testing.T) {
 		"NOMAD_ADDR_a_b": "10.0.0.1:99", "NOMAD_HOST_IP_a_b": "10.0.0.1", "NOMAD_HOST_ADDR_a_b": "10.0.0.1:99",
 		"NOMAD_UPSTREAM_IP_the_db": "127.0.0.1", "NOMAD_UPSTREAM_PORT_the_db": "5432", "NOMAD_UPSTREAM_ADDR_the_db": "127.0.0.1:5432",
 		"PLAIN": "x", "REF": "web/linux/r1/n1", "UNKNOWN": "${nope} $HOME ${}", "OTHER": "${PLAIN}",
+		"WHO": "t1", "NOMAD_TOKEN": "own", "NOMAD_TOKEN_my-api": "t2",
 	}
 	if !maps.Equal(got, want) {
 		for k := range got {
