@@ -37,6 +37,16 @@ func (d Draft) variables() map[string]cty.Value {
 	return vars
 }
 
+// environment is all variables that a client is known to give the task.
+func (d Draft) environment() map[string]string {
+	env := map[string]string{}
+	for _, name := range d.Tokens {
+		env[name] = ""
+	}
+	maps.Copy(env, d.Env)
+	return env
+}
+
 // comesLater: a client may have a variable of this name although the job file
 // does not show it.
 func (d Draft) comesLater(name string) bool {

@@ -22,6 +22,9 @@ type Draft struct {
 	// template for instance.
 	Env     map[string]string
 	OpenEnv bool
+	// Tokens are the variables that workload identities are put into beside Env;
+	// what is in them no job file shows.
+	Tokens []string
 	// Secrets are what a client puts into its secrets folder, by name, but for
 	// what becomes its environment.
 	Secrets []string
@@ -143,7 +146,7 @@ func (d Draft) taskConfig(n NodeView, h HostConfig) *driverpb.TaskConfig {
 	t := &driverpb.TaskConfig{
 		Id: "draft/" + d.Name, AllocId: "draft", AllocDir: draftDir,
 		Name: d.Name, TaskGroupName: d.Group, JobName: d.Job, JobId: d.Job, Namespace: d.Namespace,
-		User: d.User, Env: d.Env,
+		User: d.User, Env: d.environment(),
 		Resources: &driverpb.Resources{
 			AllocatedResources: &driverpb.AllocatedTaskResources{
 				Cpu:    &driverpb.AllocatedCpuResources{CpuShares: d.CPU},

@@ -51,8 +51,10 @@ var ours = map[string][]string{
 	"internal/doctor":   {},
 	"internal/jobfile":  {"internal/nearest"},
 	"internal/archtest": {},
-	"internal/cli":      {"internal/cast", "internal/control", "internal/jobfile", "internal/keeper", "internal/datadir", "internal/nearest", "internal/doctor", "internal/proxy/dialguard", "plugin", "plugin/host", "runner/egress", "runner/types"},
+	"internal/cli":      {"internal/cast", "internal/control", "internal/cli/identity", "internal/jobfile", "internal/keeper", "internal/datadir", "internal/nearest", "internal/doctor", "internal/proxy/dialguard", "plugin", "plugin/host", "runner/egress", "runner/types"},
 	"internal/testenv":  {"internal/datadir", "internal/embedded"},
+
+	"internal/cli/identity": {"internal/jobfile"},
 
 	"cmd/nomad-driver-wardyn": {"internal/proxy/audit", "internal/proxy/controlplane", "plugin", "driver", "runner", "runner/types", "runner/egress", "runner/docker",
 		"internal/cli", "internal/control", "internal/datadir", "internal/doctor", "internal/embedded", "internal/keeper", "internal/netpool", "internal/otlp", "internal/taskpath"},
@@ -71,6 +73,7 @@ var outside = map[string][]string{
 	"github.com/hashicorp/hcl/":      {"plugin", "plugin/internal/wire", "plugin/host", "internal/jobfile", "internal/cli"},
 	"github.com/hashicorp/nomad/":    {},
 	"go.opentelemetry.io/":           {"internal/otlp"},
+	"github.com/go-jose/":            {"internal/cli/identity"},
 	"golang.org/x/net/publicsuffix":  {"runner/egress"},
 }
 

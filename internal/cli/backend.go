@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/cli/identity"
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli/supervise"
 	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
@@ -42,6 +43,7 @@ type launchSpec struct {
 	allocRoot  string
 	placement  *placement
 	nomadVars  jobfile.NomadVars
+	identities *identity.Issuer // nil when there are none
 
 	longestKill time.Duration // the client's max_kill_timeout
 	out         *printer
@@ -104,6 +106,9 @@ func (b *pluginBackend) start(ctx context.Context, t jobfile.Task, stdout, stder
 	if err != nil {
 		return nil, err
 	}
+	if err := b.identify(t, task); err != nil {
+		return nil, err
+	}
 	if err := task.Start(ctx); err != nil {
 		return nil, &plainError{err}
 	}
@@ -124,9 +129,12 @@ func (b *pluginBackend) task(t jobfile.Task, stdout, stderr io.Writer) (*host.Ta
 	p := b.spec.placement
 	node := p.node.Node
 	node.Attributes = b.plugin.NodeAttributes()
+	tokens := b.tokens(t.Name)
+	seen := p.environment(t)
+	seen.Tokens = tokens()
 	r := renderer{
 		taskDir: dir.Dir, shared: b.alloc.Dir().Shared,
-		env: taskenv.Build(node, p.environment(t), taskenv.ImageDirs), facts: facts(node),
+		env: taskenv.Build(node, seen, taskenv.ImageDirs), facts: facts(node),
 		nomadVars: b.spec.nomadVars, namespace: p.job.Namespace,
 	}
 	if err := r.payload(t, p.job.Payload); err != nil {
@@ -139,7 +147,7 @@ func (b *pluginBackend) task(t jobfile.Task, stdout, stderr io.Writer) (*host.Ta
 	all := maps.Clone(t.Env)
 	maps.Copy(all, env)
 	task, err := b.alloc.NewTask(host.TaskSpec{
-		Name: t.Name, Config: t.Config, Env: all, Meta: t.Meta, User: t.User, Resources: p.resources(t), Mounts: mounts(t, r.env),
+		Name: t.Name, Config: t.Config, Env: all, Meta: t.Meta, Tokens: tokens, User: t.User, Resources: p.resources(t), Mounts: mounts(t, r.env),
 		KillSignal: t.KillSignal, KillTimeout: t.KillTimeout, MaxKillTimeout: b.spec.longestKill,
 		Logs:   host.LogSpec{Disabled: t.Logs.Disabled, MaxFiles: t.Logs.MaxFiles, MaxFileMB: int64(t.Logs.MaxFileSizeMB)},
 		Stdout: stdout, Stderr: stderr,

@@ -236,8 +236,13 @@ func draftOf(job *jobfile.Job, g jobfile.Group, t jobfile.Task) plugin.Draft {
 	for _, m := range t.Mounts {
 		d.Mounts = append(d.Mounts, plugin.DraftMount{Target: m.Destination, ReadOnly: m.ReadOnly, Propagation: m.Propagation})
 	}
-	if _, ok := t.Places["identity.file"]; ok {
-		d.Secrets = append(d.Secrets, "nomad_token")
+	for _, id := range t.Identities {
+		if id.Env {
+			d.Tokens = append(d.Tokens, id.Variable())
+		}
+		if name, ok := inSecrets(id.File); ok {
+			d.Secrets = append(d.Secrets, name)
+		}
 	}
 	for _, tpl := range t.Templates {
 		d.OpenEnv = d.OpenEnv || tpl.Env

@@ -32,6 +32,9 @@ type placement struct {
 // place decides about a group on a node. The errors are what the node can't
 // give, all of them.
 func place(job *jobfile.Job, group jobfile.Group, node host.Node) (*placement, error) {
+	if job.Region != "" {
+		node.Region = job.Region
+	}
 	p := &placement{job: job, group: group, node: node, alloc: uuid.NewString(), cores: map[string][]host.Core{}}
 	if job.Dispatched {
 		p.child = fmt.Sprintf("/dispatch-%d-%s", time.Now().Unix(), uuid.NewString()[:8])

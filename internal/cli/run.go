@@ -56,6 +56,7 @@ type runOptions struct {
 	decisions    bool
 	json         bool
 	logLevel     string
+	jwks         string // the file for the public keys of identities
 	exec         string // the task in which argv is run
 	argv         []string
 	given        givenFlags
@@ -73,6 +74,7 @@ func (o *runOptions) bind(fs *flag.FlagSet) {
 	fs.BoolVar(&o.json, "json", false, "with -decisions: print the records as they are")
 	fs.DurationVar(&o.longestKill, "max-kill-timeout", clientsLongestKill, "cut longer kill timeouts of tasks to this `DURATION`, as a client's max_kill_timeout does")
 	fs.StringVar(&o.logLevel, "log-level", "", "print the plugin's log from this `LEVEL` on: trace, debug, info, warn or error")
+	fs.StringVar(&o.jwks, "identity-jwks", "", "write the public keys that verify the run's workload identities to `FILE`,\n      as a JSON Web Key Set; it stays when the run ends")
 	fs.StringVar(&o.exec, "exec", "", "once `TASK` runs, run the command after -- in it, then stop the job")
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/cli/identity"
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli/supervise"
 	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
@@ -25,6 +26,7 @@ type run struct {
 	config  map[string]any // the plugin's options
 	out     *printer
 	back    backend // set by launch
+	issuer  *identity.Issuer
 
 	mu      sync.Mutex
 	streams map[string][2]*lineWriter // stdout and stderr by task
@@ -49,6 +51,9 @@ func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int
 	}
 	r.out = newPrinter(e.Stdout, e.Stderr, r.names())
 	r.notes()
+	if r.issuer, err = r.identities(place); err != nil {
+		return exitFailed, err
+	}
 
 	work, err := r.workspace(place)
 	if err != nil {
@@ -74,7 +79,9 @@ func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int
 	if err := r.launch(launching, launch, work, place); err != nil {
 		return exitFailed, err
 	}
+	renewed := r.renewIdentities(ctx, group)
 	code = r.follow(ctx, group)
+	renewed()
 	return code, errors.Join(r.decisions(), r.finish())
 }
 
@@ -83,7 +90,7 @@ func (r *run) launch(ctx context.Context, launch launcher, work *workspace, plac
 	var log tail
 	s := launchSpec{
 		executable: r.env.Executable, config: r.config, temp: work.temp, allocRoot: work.alloc,
-		longestKill: r.options.longestKill, placement: place, nomadVars: r.given.NomadVars, out: r.out,
+		longestKill: r.options.longestKill, placement: place, nomadVars: r.given.NomadVars, identities: r.issuer, out: r.out,
 		log: &log, logLevel: "debug",
 	}
 	if r.options.logLevel != "" {

@@ -7,6 +7,7 @@ type Job struct {
 	ID        string
 	Name      string
 	Namespace string
+	Region    string `json:",omitempty"` // "" is the node's
 	Type      string // service, batch, system or sysbatch
 	Meta      map[string]string
 	Groups    []Group
@@ -75,6 +76,7 @@ type Task struct {
 	Env         map[string]string
 	Meta        map[string]string // the group's below the task's own
 	Templates   []Template        `json:",omitempty"`
+	Identities  []Identity        `json:",omitempty"` // one a block
 	Resources   Resources
 	Logs        Logs
 	KillTimeout time.Duration

@@ -122,6 +122,7 @@ func (p *parser) job(b *hclsyntax.Block) *Job {
 	s.read("name", &j.Name)
 	s.read("namespace", &j.Namespace)
 	p.namespace = j.Namespace
+	s.read("region", &j.Region)
 	s.oneOf("type", &j.Type, "service", "batch", "system", "sysbatch")
 	j.Meta = s.pairs("meta", nil)
 	p.parameterized(s, j, b)

@@ -41,7 +41,7 @@ var jobRules = table{
 	attrs: map[string]rule{
 		"id": {}, "name": {}, "type": {}, "namespace": {}, "meta": {},
 		"all_at_once": {verdict: skip}, "datacenters": {verdict: skip}, "node_pool": {verdict: skip},
-		"priority": {verdict: skip}, "region": {verdict: skip},
+		"priority": {verdict: skip}, "region": {},
 		"consul_token": {refused, noConsul}, "vault_token": {refused, noVault},
 	},
 	blocks: map[string]rule{
@@ -83,7 +83,7 @@ var taskRules = table{
 		"shutdown_delay": {ignored, "no service is registered that traffic would have to leave"},
 	},
 	blocks: map[string]rule{
-		"config": {}, "env": {}, "meta": {}, "template": {}, "resources": {}, "logs": {}, "restart": {}, "lifecycle": {}, "service": {},
+		"config": {}, "env": {}, "meta": {}, "template": {}, "resources": {}, "logs": {}, "restart": {}, "lifecycle": {}, "service": {}, "identity": {},
 		"affinity": {verdict: skip}, "scaling": {verdict: skip}, "schedule": {verdict: skip},
 		"constraint":       {ignored, onePlacement},
 		"action":           {ignored, "there is no user interface; use -exec"},
@@ -91,12 +91,17 @@ var taskRules = table{
 		"consul":           {refused, noConsul},
 		"csi_plugin":       {refused, "there is no client to register it with"},
 		"dispatch_payload": {},
-		"identity":         {refused, noServers + " to sign a workload identity"},
 		"secret":           {refused, "no secret provider is asked"},
 		"vault":            {refused, noVault},
 		"volume_mount":     {},
 	},
 }
+
+var identityRules = table{attrs: map[string]rule{
+	"name": {}, "aud": {}, "env": {}, "file": {}, "filepath": {}, "ttl": {}, "change_mode": {}, "change_signal": {},
+	"service_name": {verdict: skip},
+	"extra_claims": {ignored, "there is no namespace that would define them"},
+}}
 
 var serviceRules = table{
 	attrs: map[string]rule{

@@ -31,6 +31,7 @@ func (p *parser) task(b *hclsyntax.Block, g Group, restart Restart) (Task, bool)
 	t.Mounts, t.PayloadFile = p.volumeMounts(s, g), p.payloadFile(s)
 	t.Places, t.Unread = p.places(b), unread(s, t.Config)
 	p.services(s)
+	t.Identities = p.identities(s)
 	for _, tb := range s.blocks["template"] {
 		t.Templates = append(t.Templates, p.template(s.where, tb))
 	}

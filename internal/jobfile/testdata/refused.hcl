@@ -41,7 +41,9 @@ job "refused" {
       }
       vault {}
       identity {
-        file = true
+        name     = "api"
+        file     = true
+        filepath = "local/new/api.jwt"
       }
       dispatch_payload {
         file = "x"
