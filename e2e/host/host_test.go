@@ -57,9 +57,15 @@ func run(t *testing.T, args ...string) result {
 // installation runs a command that has an installation of its own for a while.
 func installation(t *testing.T, name string, args ...string) result {
 	t.Helper()
+	return command(t, append([]string{name, "-plugin-config", pluginConfig(t)}, args...)...)
+}
+
+// command is installation with all of the command line.
+func command(t *testing.T, args ...string) result {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, testenv.Driver(t), append([]string{name, "-plugin-config", pluginConfig(t)}, args...)...)
+	cmd := exec.CommandContext(ctx, testenv.Driver(t), args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 30 * time.Second
 	leavesNothing(t, cmd)
