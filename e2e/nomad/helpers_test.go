@@ -27,6 +27,8 @@ type cluster struct {
 	consul  *consul
 	// shared is a folder of the host that the operator lets jobs mount.
 	shared string
+	// state is the client's host volume shape-state.
+	state string
 }
 
 func start(t *testing.T, bin string) *cluster {
@@ -35,7 +37,7 @@ func start(t *testing.T, bin string) *cluster {
 	up := testenv.Upstream(t, pool)
 	image := testenv.Image(t)
 	pause := testenv.ImageWith(t, testenv.ImageConfig{Cmd: []string{"/bin/sleep", "100000"}})
-	data, shared := filepath.Join(t.TempDir(), "wardyn"), t.TempDir()
+	data, shared, state := filepath.Join(t.TempDir(), "wardyn"), t.TempDir(), t.TempDir()
 	config := `
     data_dir           = "` + data + `"
     endpoint           = "` + endpoint + `"
@@ -49,8 +51,8 @@ func start(t *testing.T, bin string) *cluster {
     }` + lent(t)
 	t.Cleanup(func() { purge(t, plugin, config) })
 	registry := startConsul(t)
-	n := testenv.StartNomad(t, bin, plugin, config, neighbour(pause), fmt.Sprintf(shapesClient, t.TempDir()), registry.config())
-	return &cluster{Nomad: n, version: testenv.NomadVersion(t, bin), image: image, data: data, options: config, consul: registry, shared: shared}
+	n := testenv.StartNomad(t, bin, plugin, config, neighbour(pause), fmt.Sprintf(shapesClient, state), registry.config())
+	return &cluster{Nomad: n, version: testenv.NomadVersion(t, bin), image: image, data: data, options: config, consul: registry, shared: shared, state: state}
 }
 
 // purge takes the installation off the machine, after its agent has ended.

@@ -54,17 +54,34 @@ func (c *cluster) shapes(t *testing.T) {
 	t.Run("15 lifecycle", c.lifecycle)
 	t.Run("refusals", c.refusedShapes)
 	t.Run("03 drain", c.drained)
+	t.Run("03 canary", c.promoted)
 	t.Run("10 sandbox", c.handmade)
 	t.Run("12 database", c.database)
 	t.Run("13 identity", c.identity)
-	t.Run("01 bridge", func(t *testing.T) {
-		if cniPath() == "" {
-			t.Skip("no CNI plugins (Debian: containernetworking-plugins)")
-		}
-		a := c.until(t, c.shape(t, "01-web-template-bind"), "running", "failed")
-		url := "http://" + c.address(t, a, "http") + "/"
-		c.Eventually(t, 60*time.Second, "the bound page is served", func() bool { return page(url) == "alloc "+a.ID+"\n" })
+	t.Run("01 bridge", c.bridged)
+}
+
+// bridged: what a template made is served on the group's port, to the node and to
+// another allocation; the task is root in its sandbox, and its volume is there.
+func (c *cluster) bridged(t *testing.T) {
+	if cniPath() == "" {
+		t.Skip("no CNI plugins (Debian: containernetworking-plugins)")
+	}
+	a := c.until(t, c.shape(t, "01-web-template-bind"), "running", "failed")
+	url := "http://" + c.address(t, a, "http") + "/"
+	c.Eventually(t, 60*time.Second, "the bound page is served", func() bool { return page(url) == "alloc "+a.ID+"\n" })
+	c.Eventually(t, 60*time.Second, "the service's check passes", func() bool {
+		out, _ := c.Command(t, "alloc", "checks", "-json", a.ID).Output()
+		return strings.Contains(string(out), `"Status": "success"`)
 	})
+	c.CLI(t, "alloc", "exec", "-i=false", "-t=false", a.ID, "/bin/sh", "-c", "id -un > /var/lib/app/who && ! touch /srv/x")
+	if who, err := os.ReadFile(filepath.Join(c.state, "who")); err != nil || string(who) != "root\n" {
+		t.Errorf("the host volume has %q, %v", who, err)
+	}
+	c.CLI(t, "job", "run", "-detach", "-var", "image="+c.image, "-var", "url="+url, filepath.Join("testdata", "visitor.nomad.hcl"))
+	t.Cleanup(func() { c.stopAll("visitor") })
+	visitor := c.until(t, "visitor", "complete", "failed")
+	wants(t, "what another allocation sees", c.logs(t, visitor), "alloc "+a.ID)
 }
 
 // dispatched: meta and payload reach the task, and its code is the shell's.
@@ -139,9 +156,7 @@ func (c *cluster) refusedShapes(t *testing.T) {
 // drained: the job runs without the one line that is refused; both ports reach
 // its environment, and a stop gives it its kill signal.
 func (c *cluster) drained(t *testing.T) {
-	job := c.shape(t, "03-api-drain-canary", `network_mode = "host"`, "",
-		`args         = ["--port", "18080"]`, `command = "/bin/sh"`+"\n"+`args = ["-c", "trap 'echo got TERM; exit 0' TERM; echo grpc $GRPC_PORT on $NODE_ID; while :; do sleep 0.2; done"]`,
-		`"`+c.image+`"`+"\n      }\n\n      resources {\n        cpu    = 250", `"`+c.image+`"`+"\ncommand = \"/bin/true\"\n      }\n\n      resources {\n        cpu    = 250")
+	job := c.shape(t, "03-api-drain-canary", c.drain("trap 'echo got TERM; exit 0' TERM; echo grpc $GRPC_PORT on $NODE_ID; while :; do sleep 0.2; done")...)
 	a := c.until(t, job, "running", "failed")
 	said := func(text string) func() bool {
 		return func() bool {
@@ -154,6 +169,41 @@ func (c *cluster) drained(t *testing.T) {
 	wants(t, "the log", c.CLI(t, "alloc", "logs", "-task", "start", a.ID), "grpc "+port+" on "+c.nodeID(t))
 	c.CLI(t, "job", "stop", "-detach", job)
 	c.Eventually(t, 60*time.Second, "the kill signal came", said("got TERM"))
+}
+
+// drain are the changes by which shape 03 runs here: without what is refused, and
+// with a script as its server.
+func (c *cluster) drain(script string) []string {
+	return []string{
+		`network_mode = "host"`, "",
+		`args         = ["--port", "18080"]`, "command = \"/bin/sh\"\nargs = [\"-c\", \"" + script + "\"]",
+		`"` + c.image + "\"\n      }\n\n      resources {\n        cpu    = 250", `"` + c.image + "\"\ncommand = \"/bin/true\"\n      }\n\n      resources {\n        cpu    = 250",
+	}
+}
+
+// promoted: a second version runs beside the first, and takes its place by itself
+// once its service's check passes. On one node the two cannot share a static port.
+func (c *cluster) promoted(t *testing.T) {
+	deploy := func(version string) {
+		t.Helper()
+		job := c.shape(t, "03-api-drain-canary", append(c.drain("mkdir /tmp/w; echo "+version+" > /tmp/w/health; exec httpd -f -p 18080 -h /tmp/w"),
+			"static = 18080", "to = 18080", `"distinct_hosts"`, `"regexp"`, `value    = "true"`, "attribute = \"${attr.kernel.name}\"\nvalue = \"linux\"",
+			`"10s"`, `"1s"`, `"150s"`, `"5s"`)...)
+		c.Eventually(t, 2*time.Minute, version+" is deployed", func() bool {
+			out, _ := c.Command(t, "job", "deployments", "-latest", "-json", job).Output()
+			var d struct {
+				Status     string
+				TaskGroups map[string]struct{ Promoted bool }
+			}
+			return json.Unmarshal(out, &d) == nil && d.Status == "successful" && (version == "first" || d.TaskGroups["api"].Promoted)
+		})
+		a := c.until(t, job, "running")
+		if got := page("http://" + c.address(t, a, "http") + "/health"); got != version+"\n" {
+			t.Errorf("after the deployment of %s it serves %q", version, got)
+		}
+	}
+	deploy("first")
+	deploy("second")
 }
 
 func (c *cluster) nodeID(t *testing.T) string {

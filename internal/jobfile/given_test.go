@@ -2,6 +2,7 @@ package jobfile_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +32,23 @@ func TestShapesGiven(t *testing.T) {
 		t.Errorf("04: %+v", task)
 	}
 	read("12-database-script-check", jobfile.Options{NomadVars: jobfile.NomadVars{"": {"nomad/jobs/shape-12": {"password": "x"}}}})
+}
+
+// TestVolumeReadOnly: a mount is writable where neither it nor its volume says
+// otherwise, and per_alloc asks for the first allocation's own.
+func TestVolumeReadOnly(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "volume": true, "mount": true, "volume mount": true} {
+		line := func(of string) string { return fmt.Sprintf("read_only = %t\n", strings.Contains(text, of)) }
+		src := "job \"j\" {\n group \"g\" {\n volume \"v\" {\n type = \"host\"\n source = \"s\"\n per_alloc = true\n" + line("volume") + "}\n" +
+			"task \"t\" {\n driver = \"wardyn\"\n config {\n image = \"x\"\n }\n volume_mount {\n volume = \"v\"\n destination = \"/d\"\n" + line("mount") + "}\n }\n }\n}\n"
+		job, err := jobfile.Parse("j.hcl", []byte(src), jobfile.Options{HostVolumes: map[string]string{"s[0]": "/srv"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := job.Groups[0].Tasks[0].Mounts; len(got) != 1 || got[0].ReadOnly != want || got[0].HostPath != "/srv" {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
 }
 
 // TestDispatch: a dispatch is held against the parameterized block as a server
