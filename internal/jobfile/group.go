@@ -18,7 +18,6 @@ func (p *parser) group(b *hclsyntax.Block, j *Job) (Group, bool) {
 	if s.read("count", &count) && count != 1 {
 		p.refuse(s.attrs["count"].Range(), "%s: count = %d is not supported by run: it starts one allocation; write count = 1", s.where, count)
 	}
-	g.Services = p.services(s)
 	g.Volumes, g.OpenVolumes = p.volumes(s), s.dynamic["volume"]
 	g.OpenPorts = s.dynamic["network"]
 	if nb := s.single("network"); nb != nil {
@@ -33,8 +32,24 @@ func (p *parser) group(b *hclsyntax.Block, j *Job) (Group, bool) {
 			g.Tasks = append(g.Tasks, t)
 		}
 	}
+	g.Services, g.Checks = p.services(s, checkHome{tasks: g.names(), ports: g.ports()})
 	p.judgeTasks(s, b, g)
 	return g, true
+}
+
+func (g Group) names() []string {
+	var out []string
+	for _, t := range g.Tasks {
+		out = append(out, t.Name)
+	}
+	return out
+}
+
+func (g Group) ports() []Port {
+	if g.Network == nil {
+		return nil
+	}
+	return g.Network.Ports
 }
 
 // judgeTasks checks what concerns a group's tasks together.

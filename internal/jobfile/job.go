@@ -34,7 +34,8 @@ type Group struct {
 	Network *Network          `json:",omitempty"`
 	Volumes map[string]Volume `json:",omitempty"` // by name
 	Tasks   []Task
-	Pos     Pos `json:"-"`
+	Checks  []Check `json:",omitempty"` // of its own services
+	Pos     Pos     `json:"-"`
 	// Services are the group's own; see Options.Cluster.
 	Services []Service `json:"-"`
 	// OpenPorts: there are more ports than its network shows, by dynamic blocks.
@@ -84,6 +85,7 @@ type Task struct {
 	Restart     Restart
 	Lifecycle   *Lifecycle    `json:",omitempty"` // nil for a main task
 	Leader      bool          `json:",omitempty"`
+	Checks      []Check       `json:",omitempty"` // of its services
 	Pos         Pos           `json:"-"`
 	Places      Places        `json:"-"`
 	Mounts      []VolumeMount `json:",omitempty"`

@@ -105,13 +105,13 @@ var identityRules = table{attrs: map[string]rule{
 
 var serviceRules = table{
 	attrs: map[string]rule{
-		"name": {}, "provider": {verdict: skip}, "port": {}, "tags": {verdict: skip},
-		"task": {verdict: skip}, "address": {verdict: skip}, "address_mode": {verdict: skip},
+		"name": {}, "provider": {}, "port": {}, "tags": {verdict: skip},
+		"task": {}, "address": {}, "address_mode": {verdict: skip},
 		"canary_tags": {verdict: skip}, "canary_meta": {verdict: skip}, "cluster": {verdict: skip}, "enable_tag_override": {verdict: skip},
-		"kind": {verdict: skip}, "meta": {verdict: skip}, "on_update": {verdict: skip}, "tagged_addresses": {verdict: skip},
+		"kind": {verdict: skip}, "meta": {verdict: skip}, "on_update": {}, "tagged_addresses": {verdict: skip},
 	},
 	blocks: map[string]rule{
-		"check": {verdict: skip}, "check_restart": {verdict: skip}, "identity": {verdict: skip},
+		"check": {}, "check_restart": {}, "identity": {verdict: skip},
 		"canary_meta": {verdict: skip}, "meta": {verdict: skip}, "tagged_addresses": {verdict: skip}, "weights": {verdict: skip},
 		"connect": {refused, noConsul + ", hence no service mesh"},
 	},

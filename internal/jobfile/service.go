@@ -32,22 +32,24 @@ type Upstream struct {
 	Pos  Pos
 }
 
-// services reads each service. On one node it is neither registered nor
-// checked, which is noted.
-func (p *parser) services(s section) []Service {
-	var out []Service
+// services reads each service. On one node it is checked and not registered,
+// which is noted. What is registered is read for a cluster alone, and the checks
+// are for one node.
+func (p *parser) services(s section, home checkHome) (out []Service, checks []Check) {
 	for _, b := range s.blocks["service"] {
 		ss := p.open(s.where+": service", b.Body, serviceRules)
-		p.note(b.DefRange(), "%s: service has no effect here: it is not registered, its checks are not run", s.where)
+		p.note(b.DefRange(), "%s: service is not registered here: there is neither a Nomad server nor Consul", s.where)
 		v := Service{Pos: posOf(b.DefRange())}
 		if p.cluster { // else nobody asks, and what it refers to need not be known
 			ss.read("name", &v.Name)
 			ss.read("port", &v.Port)
 			v.Connect = p.connect(ss)
+		} else {
+			checks = append(checks, p.checks(ss, home)...)
 		}
 		out = append(out, v)
 	}
-	return out
+	return out, checks
 }
 
 func (p *parser) connect(s section) *Connect {

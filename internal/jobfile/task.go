@@ -30,8 +30,8 @@ func (p *parser) task(b *hclsyntax.Block, g Group, restart Restart) (Task, bool)
 	t.Config = p.driverConfig(s, b)
 	t.Mounts, t.PayloadFile = p.volumeMounts(s, g), p.payloadFile(s)
 	t.Places, t.Unread = p.places(b), unread(s, t.Config)
-	p.services(s)
 	t.Identities = p.identities(s)
+	_, t.Checks = p.services(s, checkHome{task: name, tasks: []string{name}, ports: g.ports()})
 	for _, tb := range s.blocks["template"] {
 		t.Templates = append(t.Templates, p.template(s.where, tb))
 	}
