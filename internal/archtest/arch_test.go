@@ -69,7 +69,7 @@ var outside = map[string][]string{
 	"github.com/containerd/":         {"runner/docker", "internal/testenv"},
 	"github.com/hashicorp/go-plugin": {"plugin", "plugin/internal/wire", "plugin/host"},
 	"github.com/hashicorp/go-hclog":  {"plugin", "plugin/internal/wire", "plugin/host"},
-	"google.golang.org/grpc":         {"plugin", "plugin/internal/wire", "plugin/host"},
+	"google.golang.org/grpc":         {"plugin", "plugin/internal/wire", "plugin/host", "internal/cli/checks"},
 	"github.com/hashicorp/hcl/":      {"plugin", "plugin/internal/wire", "plugin/host", "internal/jobfile", "internal/cli"},
 	"github.com/hashicorp/nomad/":    {},
 	"go.opentelemetry.io/":           {"internal/otlp"},

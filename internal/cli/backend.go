@@ -24,6 +24,12 @@ type backend interface {
 	start(ctx context.Context, t jobfile.Task, stdout, stderr io.Writer) (supervise.Process, error)
 	// exec runs a command in a task that runs.
 	exec(ctx context.Context, task string, argv []string, stdout, stderr io.Writer) (int, error)
+	// check runs a command in a task that runs, ends it after the timeout, and
+	// gives the end of its output.
+	check(ctx context.Context, task string, argv []string, timeout time.Duration) (code int, output string, err error)
+	// known are the names that texts about a task, or with "" about the group,
+	// may refer to.
+	known(task string) map[string]string
 	// signal sends a signal, by its name, to a task that runs.
 	signal(ctx context.Context, task, signal string) error
 	// taskDir is a task's directory; "" when it was never prepared.
@@ -179,39 +185,6 @@ func facts(n taskenv.Node) map[string]string {
 		}
 	}
 	return out
-}
-
-// started is a task that was prepared, which its first start does.
-func (b *pluginBackend) started(name string) (*host.Task, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if task := b.tasks[name]; task != nil {
-		return task, nil
-	}
-	return nil, fmt.Errorf("task %s does not run", name)
-}
-
-func (b *pluginBackend) exec(ctx context.Context, name string, argv []string, stdout, stderr io.Writer) (int, error) {
-	task, err := b.started(name)
-	if err != nil {
-		return 0, err
-	}
-	exit, err := task.Exec(ctx, host.ExecRequest{Command: argv, Stdout: stdout, Stderr: stderr})
-	if err != nil {
-		return 0, &plainError{err}
-	}
-	return exit.ExitCode, nil
-}
-
-func (b *pluginBackend) signal(ctx context.Context, name, signal string) error {
-	task, err := b.started(name)
-	if err != nil {
-		return err
-	}
-	if err := task.Signal(ctx, signal); err != nil {
-		return &plainError{err}
-	}
-	return nil
 }
 
 func (b *pluginBackend) taskDir(task string) string {

@@ -83,6 +83,20 @@ func (p *placement) placePorts() error {
 	return errors.Join(errs...)
 }
 
+// address is where a port of the group, by its label or its number on this
+// machine, is to be reached.
+func (p *placement) address(port string) (string, error) {
+	for _, have := range p.ports {
+		if have.Label == port {
+			return net.JoinHostPort(have.HostIP, strconv.Itoa(int(have.Value))), nil
+		}
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return "", fmt.Errorf("port %q is neither a label of the group's network nor a number", port)
+	}
+	return net.JoinHostPort(loopback, port), nil
+}
+
 // portText says where a port is to be found.
 func portText(p host.Port) string {
 	text := fmt.Sprintf("Port %s: %s", p.Label, net.JoinHostPort(p.HostIP, strconv.Itoa(int(p.Value))))

@@ -17,6 +17,8 @@ var runCommand = &command{
 as a plugin, the way a Nomad client does, prepares directories, environment,
 templates and log collection, starts every task in the order of its lifecycle,
 restarts it as its restart block says, and prints its output behind its name.
+Checks of services are run, each change of their status is told, and check_restart
+restarts; the services are registered nowhere.
 Output goes to stdout and stderr as the task wrote it, what happens to a task to
 stderr behind a star. What a job file asks for and one machine can't give is
 named with its line and refused.

@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli/supervise"
 	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
@@ -74,6 +76,24 @@ func (p *pretended) exec(_ context.Context, task string, argv []string, stdout, 
 	fmt.Fprintf(stdout, "%s runs %q\nunfinished", task, argv)
 	fmt.Fprintln(stderr, "warned")
 	return len(argv), nil
+}
+
+// check exits with the code that is its name; "hang" is cut off, long before
+// anything else that comes with its timeout.
+func (p *pretended) check(ctx context.Context, task string, argv []string, timeout time.Duration) (int, string, error) {
+	if argv[0] == "hang" {
+		select {
+		case <-ctx.Done():
+		case <-time.After(timeout / 10):
+		}
+		return 0, "", errors.New("cut off")
+	}
+	code, _ := strconv.Atoi(argv[0])
+	return code, "first\n" + strings.Join(argv, " ") + "\n", nil
+}
+
+func (p *pretended) known(task string) map[string]string {
+	return map[string]string{"NOMAD_TASK_NAME": task, "NOMAD_ALLOC_ID": "the-alloc"}
 }
 
 func (p *pretended) signal(context.Context, string, string) error { return nil }

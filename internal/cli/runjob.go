@@ -26,6 +26,7 @@ type run struct {
 	config  map[string]any // the plugin's options
 	out     *printer
 	back    backend // set by launch
+	checks  *checking
 	issuer  *identity.Issuer
 
 	mu      sync.Mutex
@@ -71,6 +72,7 @@ func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int
 		Recoverable: host.IsRecoverable,
 		Event:       func(task, text string) { r.out.event(task, "%s", text) },
 	})
+	r.checks = &checking{run: r, place: place, group: group}
 	r.out.onBroken(func() {
 		cancel()
 		group.Stop("Stopping, because nobody reads the output any more")
@@ -80,7 +82,9 @@ func runJob(ctx context.Context, e Env, o runOptions, launch launcher) (code int
 		return exitFailed, err
 	}
 	renewed := r.renewIdentities(ctx, group)
+	r.checks.ofGroup()
 	code = r.follow(ctx, group)
+	r.checks.end()
 	renewed()
 	return code, errors.Join(r.decisions(), r.finish())
 }
@@ -203,7 +207,7 @@ func (r *run) start(ctx context.Context, t jobfile.Task) (supervise.Process, err
 	if err != nil {
 		return nil, err
 	}
-	return flushing{Process: p, streams: streams}, nil
+	return r.checks.ofTask(ctx, t, flushing{Process: p, streams: streams}), nil
 }
 
 // writers are a task's two streams, the same for all its runs.

@@ -71,3 +71,24 @@ func (p *parser) checkUpdate(s section, b *hclsyntax.Block, c *Check, v checked)
 		c.Restart = r
 	}
 }
+
+// Map gives a check whose texts are replaced, each by itself.
+func (c Check) Map(replace func(string) string) Check {
+	for _, text := range []*string{
+		&c.Name, &c.Service, &c.Command, &c.Port, &c.Protocol, &c.Method, &c.Path, &c.Body, &c.GRPCService, &c.ServerName,
+	} {
+		*text = replace(*text)
+	}
+	args := make([]string, 0, len(c.Args))
+	for _, a := range c.Args {
+		args = append(args, replace(a))
+	}
+	header := map[string][]string{}
+	for name, values := range c.Header {
+		for _, v := range values {
+			header[replace(name)] = append(header[replace(name)], replace(v))
+		}
+	}
+	c.Args, c.Header = args, header
+	return c
+}

@@ -74,6 +74,8 @@ type Group struct {
 	runners []*runner     // in the order of Tasks
 	over    chan struct{} // closed when Run returns
 	base    context.Context
+	alive   context.Context // see Alive
+	fade    context.CancelFunc
 	killed  context.Context // base, and ended by Kill
 	kill    context.CancelFunc
 
@@ -85,6 +87,7 @@ type Group struct {
 // New makes a group. The context bounds everything that is done for it.
 func New(ctx context.Context, o Options) *Group {
 	g := &Group{Options: o, over: make(chan struct{}), base: ctx, phase: func() {}}
+	g.alive, g.fade = context.WithCancel(ctx)
 	g.killed, g.kill = context.WithCancel(ctx)
 	for _, t := range o.Tasks {
 		g.runners = append(g.runners, newRunner(g, t))
@@ -134,6 +137,9 @@ func (g *Group) Kill() {
 func (g *Group) Fail(task, why string) {
 	g.ask(task, request{why: why, final: true})
 }
+
+// Alive ends when the tasks are to end, but for those that clean up after them.
+func (g *Group) Alive() context.Context { return g.alive }
 
 // Restart ends a task as Stop would and starts it anew, if it runs or is being
 // started; it returns at once. With failure the restart policy decides whether,
@@ -191,6 +197,7 @@ func (g *Group) end(why string, user bool) {
 	cancel := g.phase
 	g.user = g.user || user
 	g.mu.Unlock()
+	g.fade()
 	if why != "" {
 		g.Event("", why)
 	}
