@@ -11,11 +11,14 @@ import (
 
 // TestK35Devices: what is at a device's path counts, not what it is called.
 func TestK35Devices(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("making device nodes takes root")
+	}
 	dir := t.TempDir()
 	node := func(name string, kind, major, minor uint32) string {
 		p := filepath.Join(dir, name)
 		if err := unix.Mknod(p, kind|0o600, int(unix.Mkdev(major, minor))); err != nil {
-			t.Skipf("device nodes cannot be made here: %v", err)
+			t.Fatal(err)
 		}
 		return p
 	}
