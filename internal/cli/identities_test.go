@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -180,8 +179,8 @@ func TestRenewedToken(t *testing.T) {
 		"signal ": {deaf: true, lives: 1, want: `web * Failed: identity "api" has a new token, of which the task can't be told: SIGHUP to web: not now`},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var out bytes.Buffer
-			r := &run{out: newPrinter(&out, &out, []string{"web"}), back: &pretended{}}
+			out := &watched{}
+			r := &run{out: newPrinter(out, out, []string{"web"}), back: &pretended{}}
 			if c.deaf {
 				r.back = unheard{}
 			}
