@@ -11,13 +11,6 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
-// grantable are the capabilities an operator may let tasks keep. The rest
-// reach beyond the sandbox, or round its proxy.
-var grantable = []string{
-	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "IPC_LOCK", "KILL", "NET_BIND_SERVICE",
-	"SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT", "SYS_NICE", "SYS_PTRACE",
-}
-
 var ulimits = []string{
 	"core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc",
 	"rss", "rtprio", "rttime", "sigpending", "stack",
@@ -45,28 +38,6 @@ func (a *ask) readLimits(c TaskConfig, h HostConfig, f *faults) {
 	a.readUlimits(c, h, f)
 	a.readMore(c, h, f)
 	a.readSysctls(c.Sysctl, f)
-}
-
-func (a *ask) readCaps(c TaskConfig, h HostConfig, f *faults) {
-	var drop []string
-	for _, name := range c.CapDrop {
-		drop = append(drop, capName(name))
-	}
-	for _, name := range c.CapAdd {
-		switch n := capName(name); {
-		case !slices.Contains(grantable, n):
-			f.add("cap_add", name, "this capability is never given to a sandbox", "remove it")
-		case !slices.Contains(h.AllowCaps, n):
-			f.add("cap_add", name, "the operator does not allow it (plugin option allow_caps)", "remove it")
-		case !slices.Contains(drop, n) && !slices.Contains(a.CapAdd, n):
-			a.CapAdd = append(a.CapAdd, n)
-		}
-	}
-	slices.Sort(a.CapAdd)
-}
-
-func capName(s string) string {
-	return strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(s)), "CAP_")
 }
 
 func (a *ask) readUlimits(c TaskConfig, h HostConfig, f *faults) {
