@@ -77,6 +77,21 @@ func (p *Plugin) thaw(ctx context.Context, b *Backend, t *task) error {
 	return nil
 }
 
+// sendIfRunning sends what was kept while the engine had a task frozen that nobody
+// suspended, as it has for a commit: no resume will follow.
+func (p *Plugin) sendIfRunning(b *Backend, t *task) {
+	t.held.mu.Lock()
+	defer t.held.mu.Unlock()
+	if p.recallHeld(b, t); len(t.held.names) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, askTimeout)
+	defer cancel()
+	if h, err := b.Driver.Inspect(ctx, t.state.Ref); err == nil && h.State == driver.StateRunning {
+		p.sendHeld(ctx, b, t)
+	}
+}
+
 // hold keeps a signal, each once.
 func (p *Plugin) hold(b *Backend, t *task, name string) {
 	p.recallHeld(b, t)

@@ -118,3 +118,32 @@ func TestKeptSignalsGoWithTheProcess(t *testing.T) {
 	}
 	b.nothingLeft()
 }
+
+// An engine freezes a sandbox while it makes an image of it. What is signalled then
+// arrives when that is over, although nobody resumes the task.
+func TestSignalsDuringASnapshotArrive(t *testing.T) {
+	got := make(chan string, 8)
+	b := newBench(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{"catch": catching(got)}}})
+	tc, _ := b.start("web", args("catch"))
+	<-got
+	ref := runnertest.Ref(RunID(TaskID(tc.ID)))
+	if err := b.fake.Pause(b.ctx(), ref); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.host.SignalTask(b.ctx(), tc.ID, "SIGHUP"); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := b.ask(tc.ID, "snapshot", "frozen"); code != 0 || len(got) > 0 {
+		t.Errorf("%q, %d signals have arrived in a task that is still frozen", errs, len(got))
+	}
+	if err := b.fake.Unpause(b.ctx(), ref); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := b.ask(tc.ID, "snapshot", "mine"); code != 0 {
+		t.Fatal(errs)
+	}
+	b.eventually("the signal arrives", func() bool { return len(got) > 0 })
+	if s := <-got; s != "SIGHUP" || len(got) > 0 || b.marks() != 0 {
+		t.Errorf("arrived: %s and %d more; %d marks", s, len(got), b.marks())
+	}
+}

@@ -95,6 +95,7 @@ func snapshot(c verbCall) error {
 	ctx, cancel := context.WithTimeout(c.plugin.life, snapshotTimeout)
 	defer cancel()
 	s, err := b.Driver.Snapshot(ctx, c.task.state.Ref, driver.NamedSnapshot(namespace, c.args[0]), driver.StripEnv(c.task.config.GetEnv()))
+	c.plugin.sendIfRunning(b, c.task)
 	if err != nil {
 		return err
 	}
