@@ -18,11 +18,11 @@ import (
 // identities makes what issues the group's workload identities, and writes its
 // public keys where they were asked for. It is nil when there are none.
 func (r *run) identities(p *placement) (*identity.Issuer, error) {
-	any := r.options.jwks != ""
+	wanted := r.options.jwks != ""
 	for _, t := range p.group.Tasks {
-		any = any || len(t.Identities) > 0
+		wanted = wanted || len(t.Identities) > 0
 	}
-	if !any {
+	if !wanted {
 		return nil, nil
 	}
 	issuer, err := identity.New(identity.Workload{
