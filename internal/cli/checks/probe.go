@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -51,6 +52,8 @@ func failed(err error) result { return result{Critical, err.Error()} }
 func (c *Check) script(ctx context.Context) result {
 	code, output, err := c.Exec(ctx, append([]string{c.Command}, c.Args...), c.Timeout)
 	switch {
+	case errors.Is(err, ErrTaskEnded):
+		return result{}
 	case err != nil:
 		return failed(err)
 	case code == 0:
