@@ -36,7 +36,7 @@ type backend interface {
 	// allocDir is the allocation's directory.
 	allocDir() string
 	// close ends the plugin and removes the allocation's directory, or with
-	// keep just its secrets. No task runs any more.
+	// keep just its secrets and tokens. No task runs any more.
 	close(keep bool) error
 }
 
@@ -207,6 +207,7 @@ func (b *pluginBackend) close(keep bool) error {
 			errs = append(errs, fmt.Errorf("unmount %s: %w", t.Dir().Secrets, err))
 		}
 	}
+	errs = append(errs, removeTokens(b.allocDir(), tokenFiles(b.spec.placement.group)))
 	return errors.Join(errs...)
 }
 
