@@ -72,8 +72,9 @@ func TestK11SignalsToAFrozenTask(t *testing.T) {
 			if first, second := <-got, <-got; first != "SIGUSR1" || second != "SIGHUP" || len(got) > 0 || b.marks() != 0 {
 				t.Errorf("arrived: %s, %s and %d more; %d marks", first, second, len(got), b.marks())
 			}
-			said := b.said(tc.ID)
 			for _, want := range []string{"Signal SIGUSR1 is kept until the task is resumed", "Signal SIGHUP, kept while the task was suspended, is sent"} {
+				b.eventually(want, func() bool { return slices.Contains(b.said(tc.ID), want) })
+				said := b.said(tc.ID)
 				if n := len(slices.DeleteFunc(slices.Clone(said), func(s string) bool { return s != want })); n != 1 {
 					t.Errorf("%q was said %d times: %q", want, n, said)
 				}
