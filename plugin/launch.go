@@ -111,7 +111,7 @@ func (p *Plugin) prepare(b *Backend, t *task, pl *plan, undo *undoStack) (err er
 		return err
 	}
 	undo.add(func(ctx context.Context) error { return b.Outputs.Finish(ctx, t.output, 0) })
-	pl.Spec.Sandbox.Task.Output = outputSink{b.Outputs, t}
+	pl.Spec.Sandbox.Task.Output = b.Outputs.Sink(t.output)
 	src := &pl.Spec.Sandbox.Task.Image
 	src.Notify = func(m string) { p.events.emit(t.config, m) }
 	return nil
@@ -124,6 +124,7 @@ func (p *Plugin) watchNew(b *Backend, t *task, pl plan) {
 	go p.watch(b, t)
 	go p.keepSidecar(b, t)
 	go p.keepDisk(b, t, diskEvery)
+	go p.keepCPUs(b, t, cpusEvery)
 	go p.keepRecording(b, t)
 	go p.tellDroppedMax(t)
 	if err := b.saveSettings(t.state.Run, pl.Settings); err != nil {
@@ -141,9 +142,10 @@ func (p *Plugin) watchNew(b *Backend, t *task, pl plan) {
 func stateOf(pl plan, ref string) state {
 	policy := pl.Spec.Sandbox.ProxyConfig.Policy
 	return state{
-		Stages:  stageNames(pl.Spec, pl.Setup != nil),
-		DiskMiB: pl.Spec.Sandbox.Resources.DiskMiB,
-		Version: stateVersion, Run: pl.Run, Ref: ref, Session: pl.Spec.SessionID,
+		Stages:     stageNames(pl.Spec, pl.Setup != nil),
+		DiskMiB:    pl.Spec.Sandbox.Resources.DiskMiB,
+		SharedCPUs: pl.SharedCPUs,
+		Version:    stateVersion, Run: pl.Run, Ref: ref, Session: pl.Spec.SessionID,
 		Class: pl.Spec.Sandbox.ConfinementClass, Image: pl.Spec.Image, TTY: pl.Spec.Sandbox.Task.TTY,
 		Started: time.Now().UTC(), Allow: policy.AllowedDomains, Deny: policy.DeniedDomains,
 		Methods: policy.AllowedMethods, AllowAll: policy.AllowAllEgress, FirstUse: string(policy.FirstUseApproval),

@@ -44,8 +44,9 @@ func factsNow(ctx context.Context, b *Backend, tc *driverpb.TaskConfig, found fi
 	dirs := taskDirs(tc)
 	fx := facts{
 		CPUs: runtime.NumCPU(), TotalMHz: comp.MHz, MemoryMiB: memoryMiB(),
-		StageDir: stageDir(b, RunID(TaskID(tc.GetId())).String()),
-		Sockets:  sockets(dirs),
+		StageDir:   stageDir(b, RunID(TaskID(tc.GetId())).String()),
+		Sockets:    sockets(dirs),
+		SharedCPUs: sharedCPUs(tc),
 		CheckHost: func(path string) error {
 			return runner.ValidateMountSourceBeside(path, append(b.denied(ctx), nomadFolders(tc.GetAllocDir())...))
 		},

@@ -30,6 +30,7 @@ func (p *Plugin) adopt(b *Backend, tc *driverpb.TaskConfig, s state) error {
 	}()
 	go p.watch(b, t)
 	go p.keepDisk(b, t, diskEvery)
+	go p.keepCPUs(b, t, cpusEvery)
 	go p.keepRecording(b, t)
 	return nil
 }

@@ -192,8 +192,10 @@ func (s *settingList) limits(j judged, box runner.SandboxSpec, h HostConfig) {
 	}
 	switch {
 	case p.CpusetCpus == "":
-	case j.given.Cores == "":
+	case j.ask.Cpuset != "":
 		s.add("cores", p.CpusetCpus, ByAuthor, "cpuset_cpus")
+	case j.given.Cores == "":
+		s.add("cores", p.CpusetCpus, ByNomad, "those that no task has reserved, at the start")
 	default:
 		s.add("cores", p.CpusetCpus, ByNomad, "resources.cores")
 	}

@@ -32,6 +32,8 @@ type state struct {
 	Reported bool      `json:"reported,omitempty"`
 	DiskMiB  int64     `json:"disk_mib,omitempty"`
 	Started  time.Time `json:"started"`
+	// SharedCPUs: it runs on what CPUs the client leaves to all, and is kept to them.
+	SharedCPUs bool `json:"shared_cpus,omitempty"`
 	// Stages run before the command, by name.
 	Stages []string `json:"stages,omitempty"`
 	// The policy, for the verbs that show and explain it.

@@ -39,6 +39,8 @@ type facts struct {
 	Read func(taskpath.Source) ([]byte, error)
 	// Secrets are what was put into the task's secrets folder, by name.
 	Secrets []string
+	// SharedCPUs are those of a task without cores of its own.
+	SharedCPUs string
 	// MeshProxy: the task is a proxy of Consul's service mesh.
 	MeshProxy bool
 }
@@ -57,6 +59,8 @@ type plan struct {
 	// Record: outside of the sandbox. Reported: what the sandbox records of itself
 	// is kept.
 	Record, Reported bool
+	// SharedCPUs: it runs on the CPUs that the client leaves to all tasks.
+	SharedCPUs bool
 	// Ports are to be opened before that, too.
 	Ports []ports.Port
 	// Load is an archive to load the image from; nil pulls it.
@@ -75,6 +79,7 @@ func planTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts, befo
 		return plan{}, err
 	}
 	pl := translate(t, j.ask, j.given, j.class, h, fx)
+	pl.SharedCPUs = fx.SharedCPUs != "" && j.given.Cores == "" && j.ask.Cpuset == ""
 	pl.Settings = settings(t, j, pl, h)
 	return pl, nil
 }
@@ -230,7 +235,7 @@ func process(t *driverpb.TaskConfig, a ask, g given, mounts []runner.TaskMount, 
 		Sysctls:        a.Sysctls,
 		Ulimits:        a.Ulimits,
 		CPUShares:      cpuShares(g, fx),
-		CpusetCpus:     cmp.Or(g.Cores, a.Cpuset),
+		CpusetCpus:     cmp.Or(g.Cores, a.Cpuset, fx.SharedCPUs),
 		Devices:        slices.Concat(a.Devices, g.Devices),
 		GroupAdd:       a.Groups,
 		AppArmor:       a.AppArmor,

@@ -49,6 +49,13 @@ type SidecarUsageReader interface {
 	SidecarUsage(ctx context.Context, ref string) (Usage, error)
 }
 
+// CPUPinner moves a running sandbox to other CPUs.
+type CPUPinner interface {
+	// PinCPUs confines a sandbox and its sidecar to a list of CPUs such as
+	// "0-2,4". ErrPrecondition when nothing runs.
+	PinCPUs(ctx context.Context, ref, cpus string) error
+}
+
 // DiskReader measures what a sandbox has on disk that goes with it, in bytes.
 type DiskReader interface {
 	DiskUsage(ctx context.Context, ref string) (int64, error)

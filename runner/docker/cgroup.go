@@ -18,8 +18,9 @@ type folder struct {
 	v2   bool
 }
 
-// group is where the kernel accounts for a sandbox. On v2 all four are one.
-type group struct{ cpu, cpuacct, memory, pids folder }
+// group is where the kernel accounts for a sandbox. On v2 all are one. cpuset
+// is where its CPUs are said, and empty where the kernel has no such group.
+type group struct{ cpu, cpuacct, memory, pids, cpuset folder }
 
 // groups remembers the groups found, by sandbox. Their paths hold the
 // container's id, so a stale one can only be missing, never another's.
@@ -88,7 +89,7 @@ func parseMounts(b []byte) map[string]hierarchy {
 			out[unified] = h
 		case "cgroup":
 			for c := range strings.SplitSeq(g[2], ",") {
-				if slices.Contains([]string{"cpu", "cpuacct", "memory", "pids"}, c) {
+				if slices.Contains([]string{"cpu", "cpuacct", "memory", "pids", "cpuset"}, c) {
 					out[c] = h
 				}
 			}
@@ -117,28 +118,36 @@ func parseMembership(b []byte) map[string]string {
 }
 
 // resolveGroup finds each controller's folder, in its v1 tree where it has one.
-func resolveGroup(mounts map[string]hierarchy, member map[string]string) (group, error) {
-	var g group
+func resolveGroup(mounts map[string]hierarchy, member map[string]string) (g group, err error) {
 	for name, f := range map[string]*folder{"cpu": &g.cpu, "cpuacct": &g.cpuacct, "memory": &g.memory, "pids": &g.pids} {
-		tree, v2 := name, false
-		if _, ok := mounts[name]; !ok {
-			tree, v2 = unified, true
+		if *f, err = resolveFolder(mounts, member, name); err != nil {
+			return g, err
 		}
-		h, ok := mounts[tree]
-		path, in := member[tree]
-		if !ok || !in {
-			return g, fmt.Errorf("no control group for %s", name)
-		}
-		below, ok := strings.CutPrefix(path, strings.TrimSuffix(h.root, "/"))
-		if !ok {
-			return g, fmt.Errorf("control group %s is outside of what is mounted at %s", path, h.point)
-		}
-		if below == "" || below == "/" {
-			return g, fmt.Errorf("control group %s for %s is the whole machine's", path, name)
-		}
-		*f = folder{filepath.Join(h.point, below), v2}
+	}
+	if f, err := resolveFolder(mounts, member, "cpuset"); err == nil {
+		g.cpuset = f
 	}
 	return g, nil
+}
+
+func resolveFolder(mounts map[string]hierarchy, member map[string]string, controller string) (folder, error) {
+	tree, v2 := controller, false
+	if _, ok := mounts[controller]; !ok {
+		tree, v2 = unified, true
+	}
+	h, ok := mounts[tree]
+	path, in := member[tree]
+	if !ok || !in {
+		return folder{}, fmt.Errorf("no control group for %s", controller)
+	}
+	below, ok := strings.CutPrefix(path, strings.TrimSuffix(h.root, "/"))
+	if !ok {
+		return folder{}, fmt.Errorf("control group %s is outside of what is mounted at %s", path, h.point)
+	}
+	if below == "" || below == "/" {
+		return folder{}, fmt.Errorf("control group %s for %s is the whole machine's", path, controller)
+	}
+	return folder{filepath.Join(h.point, below), v2}, nil
 }
 
 // number reads a file that holds one.

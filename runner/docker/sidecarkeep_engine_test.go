@@ -247,10 +247,20 @@ func (w *world) named(t *testing.T, run uuid.UUID) uuid.UUID {
 
 func (w *world) sidecarOf(t *testing.T, run uuid.UUID) string { return ProxyName(w.named(t, run)) }
 
-// sidecarIsMeasured checks that a sidecar's use is found, by whatever name.
+// sidecarIsMeasured checks that a sidecar's use is found, by whatever name, and
+// that it is moved to other CPUs with its sandbox.
 func (w *world) sidecarIsMeasured(t *testing.T, ref string) {
 	t.Helper()
 	if u, err := w.SidecarUsage(t.Context(), ref); err != nil || u.MemoryRSS == 0 || u.CPUTotal == 0 || u.Pids == 0 {
 		t.Errorf("the sidecar's use: %+v, %v", u, err)
+	}
+	before := w.cpus(t, sidecarGroup(ref))
+	for _, cpus := range []string{"0", before} {
+		if err := w.PinCPUs(t.Context(), ref, cpus); err != nil {
+			t.Error(err)
+		}
+		if got := w.cpus(t, sidecarGroup(ref)); got != cpus || w.cpus(t, ref) != cpus {
+			t.Errorf("the sidecar has the CPUs %s, want %s", got, cpus)
+		}
 	}
 }

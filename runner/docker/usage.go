@@ -26,7 +26,12 @@ func (r *Runner) Usage(ctx context.Context, ref string) (runner.Usage, error) {
 
 // SidecarUsage samples what the sandbox's sidecar uses, in the same way.
 func (r *Runner) SidecarUsage(ctx context.Context, ref string) (runner.Usage, error) {
-	return r.sample(ctx, sidecarGroup(ref), func(ctx context.Context, _ string) (container.InspectResponse, error) {
+	return r.sample(ctx, sidecarGroup(ref), r.lookAtSidecar(ref))
+}
+
+// lookAtSidecar inspects a sandbox's sidecar.
+func (r *Runner) lookAtSidecar(ref string) func(context.Context, string) (container.InspectResponse, error) {
+	return func(ctx context.Context, _ string) (container.InspectResponse, error) {
 		run, err := RunOf(ref)
 		if err != nil {
 			return container.InspectResponse{}, err
@@ -36,7 +41,7 @@ func (r *Runner) SidecarUsage(ctx context.Context, ref string) (runner.Usage, er
 			return container.InspectResponse{}, err
 		}
 		return r.inspectContainer(ctx, ProxyName(id))
-	})
+	}
 }
 
 // sidecarGroup is under what the control groups of a sandbox's sidecar are

@@ -18,7 +18,7 @@ import (
 // one is a group whose controllers all have the same folder.
 func one(path string, v2 bool) group {
 	f := folder{path, v2}
-	return group{f, f, f, f}
+	return group{f, f, f, f, f}
 }
 
 // The same load, as both versions of the kernel's accounting tell it.
@@ -84,14 +84,15 @@ func failed(_ runner.Usage, err error) bool { return err != nil }
 
 func TestResolveGroup(t *testing.T) {
 	const id = "/docker/1680321bf150"
-	v1 := `31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+	const cpusetMount = "40 31 0:37 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n"
+	v1 := cpusetMount + `31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
 32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
 35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
 38 31 0:35 / /sys/fs/cgroup/blkio rw,relatime - cgroup cgroup rw,blkio
 39 31 0:36 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids
 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
 `
-	memberV1 := "8:pids:" + id + "\n4:memory:" + id + "\n1:cpu,cpuacct:" + id + "\n9:name=systemd:/x\n0::/\n"
+	memberV1 := "8:pids:" + id + "\n2:cpuset:" + id + "\n4:memory:" + id + "\n1:cpu,cpuacct:" + id + "\n9:name=systemd:/x\n0::/\n"
 	v2 := "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"
 	at := func(path string, v2 bool) folder { return folder{path, v2} }
 	for _, c := range []struct {
@@ -101,7 +102,10 @@ func TestResolveGroup(t *testing.T) {
 	}{
 		{"v1, with the v2 tree beside it", v1, memberV1, group{
 			at("/sys/fs/cgroup/cpu,cpuacct"+id, false), at("/sys/fs/cgroup/cpu,cpuacct"+id, false),
-			at("/sys/fs/cgroup/memory"+id, false), at("/sys/fs/cgroup/pids"+id, false)}, ""},
+			at("/sys/fs/cgroup/memory"+id, false), at("/sys/fs/cgroup/pids"+id, false), at("/sys/fs/cgroup/cpuset"+id, false)}, ""},
+		{"v1, without cpuset", strings.Replace(v1, cpusetMount, "", 1), memberV1, group{
+			cpu: at("/sys/fs/cgroup/cpu,cpuacct"+id, false), cpuacct: at("/sys/fs/cgroup/cpu,cpuacct"+id, false),
+			memory: at("/sys/fs/cgroup/memory"+id, false), pids: at("/sys/fs/cgroup/pids"+id, false)}, ""},
 		{"v2, systemd", v2, "0::/system.slice/docker-16.scope\n", one("/sys/fs/cgroup/system.slice/docker-16.scope", true), ""},
 		{"a tree mounted from below", strings.ReplaceAll(v2, " / /sys", " /outer /sys"), "0::/outer/docker/1\n", one("/sys/fs/cgroup/docker/1", true), ""},
 		{"outside of what is mounted", strings.ReplaceAll(v2, " / /sys", " /outer /sys"), "0::/docker/1\n", group{}, "outside of what is mounted"},

@@ -1,0 +1,79 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/wardyn/nomad-driver-wardyn/plugin/internal/wire/driverpb"
+	"github.com/wardyn/nomad-driver-wardyn/runner"
+)
+
+const (
+	// cpusEvery is how often it is looked which CPUs the client leaves to tasks
+	// without cores of their own: they lose one whenever another task reserves it.
+	cpusEvery = 3 * time.Second
+	// cpusAgain is after how many looks a task is pinned though nothing changed:
+	// it may have been parked, or its sidecar replaced, since.
+	cpusAgain = 10
+)
+
+// effectiveCPUs are the files that tell a control group's CPUs, in cgroup v2 and v1.
+var effectiveCPUs = []string{"cpuset.cpus.effective", "cpuset.effective_cpus"}
+
+// sharedCPUs are the CPUs that a task may run on by the control group that the
+// client made for it, as "0-2,4": those that no task has reserved and that are not
+// kept from tasks altogether. "" when the task has cores of its own, or where
+// no group says so.
+func sharedCPUs(tc *driverpb.TaskConfig) string {
+	l := tc.GetResources().GetLinuxResources()
+	if l.GetCpusetCpus() != "" || !filepath.IsAbs(l.GetCpusetCgroup()) {
+		return ""
+	}
+	for _, name := range effectiveCPUs {
+		b, err := os.ReadFile(filepath.Join(l.GetCpusetCgroup(), name))
+		if cpus := strings.TrimSpace(string(b)); err == nil && cpuset.MatchString(cpus) {
+			return cpus
+		}
+	}
+	return ""
+}
+
+// keepCPUs keeps a task that shares its CPUs off those that others reserve
+// while it runs.
+func (p *Plugin) keepCPUs(b *Backend, t *task, every time.Duration) {
+	pinner, ok := b.Runner.(runner.CPUPinner)
+	if !ok || !t.state.SharedCPUs {
+		return
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	told := false
+	for pinned, looks := "", 0; ; looks++ {
+		if now := sharedCPUs(t.config); now != "" && (now != pinned || looks%cpusAgain == 0) {
+			err := pinWithin(t.ctx, pinner, t.state.Ref, now)
+			if err == nil {
+				pinned = now
+			} else if !told && t.ctx.Err() == nil && !errors.Is(err, runner.ErrPrecondition) {
+				told = true
+				p.taskLog(t).Warn("the task may run on CPUs that another has reserved; trying on", "cpus", now, "error", err)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-t.done:
+			return
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}
+
+func pinWithin(ctx context.Context, r runner.CPUPinner, ref, cpus string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return r.PinCPUs(ctx, ref, cpus)
+}
