@@ -35,6 +35,9 @@ type Draft struct {
 	Cores                  string // "0-1"; "" reserves none
 	// OpenPorts: its group may have more ports than are listed.
 	OpenPorts bool
+	// Bridged: its group has a network of its own, "bridge" or "cni/...". DNS: with
+	// a dns block.
+	Bridged, DNS bool
 	// Ports are those of its group, Mounts its volume_mount blocks, Devices the
 	// names of devices that it asks for.
 	Ports   []DraftPort
@@ -160,6 +163,12 @@ func (d Draft) taskConfig(n NodeView, h HostConfig) *driverpb.TaskConfig {
 			Label: p.Label, Value: int32(cmp.Or(p.Static, somePort(h.Ports))), To: int32(p.To), HostIp: draftHost,
 		})
 	}
+	if d.Bridged {
+		t.NetworkIsolationSpec = &driverpb.NetworkIsolationSpec{Mode: driverpb.NetworkIsolationSpec_GROUP, Path: draftNamespace}
+	}
+	if d.DNS {
+		t.Dns = &driverpb.DNSConfig{Servers: []string{draftHost}}
+	}
 	for _, m := range d.Mounts {
 		t.Mounts = append(t.Mounts, &driverpb.Mount{TaskPath: m.Target, HostPath: draftVolume, Readonly: m.ReadOnly, PropagationMode: m.Propagation})
 	}
@@ -195,8 +204,8 @@ func someDevice(name string, r LimitRules) string {
 // draftDir stands for the directory of an allocation that does not exist.
 const draftDir = "/alloc-dir"
 
-// draftHost and draftVolume stand for what a client would put there.
-const draftHost, draftVolume = "127.0.0.1", "a volume of the client"
+// draftHost and the others stand for what a client would put there.
+const draftHost, draftVolume, draftNamespace = "127.0.0.1", "a volume of the client", "/the group's namespace"
 
 func (n NodeView) facts() facts {
 	return facts{

@@ -100,6 +100,7 @@ func judgeTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (ju
 	checkHostPaths(a, fx.CheckHost, f)
 	admitCredentials(t.GetNamespace(), t.GetJobId(), a, h, f)
 	a.giveWay(t.GetMounts())
+	a.noteNetwork(t)
 	a.checkKept(t, f)
 	checkSnapshot(t, a, f)
 	a.Init.load(fx.Read, f)

@@ -85,6 +85,81 @@ const meshJob = `job "j" {
 }
 `
 
+// groupNetworkJob has groups whose network does not do what it does for others.
+const groupNetworkJob = `job "j" {
+  group "named" {
+    network {
+      hostname = "web"
+    }
+    task "t" {
+      driver = "wardyn"
+      config {
+        image = "a"
+      }
+    }
+    task "other" {
+      driver = "docker"
+      config {}
+    }
+  }
+  group "bridged" {
+    network {
+      mode = "bridge"
+      port "http" {}
+      dns {
+        servers = ["192.0.2.53"]
+      }
+    }
+    task "closed" {
+      driver = "wardyn"
+      config {
+        image = "a"
+      }
+    }
+    task "open" {
+      driver = "wardyn"
+      config {
+        image = "a"
+        ports = ["http"]
+      }
+    }
+  }
+  group "others" {
+    network {
+      hostname = "web"
+    }
+    task "t" {
+      driver = "docker"
+      config {}
+    }
+  }
+}
+`
+
+// TestValidateKnowsTheGroupsNetwork (K18): what Nomad's client refuses without
+// an event is a fault, and what a docker task has of it without asking is told.
+func TestValidateKnowsTheGroupsNetwork(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "job.nomad.hcl")
+	if err := os.WriteFile(path, []byte(groupNetworkJob), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, _ := checkCall(t, nil, "validate", "-offline", path)
+	for want, n := range map[string]int{
+		`task "t": network.hostname = "web": Nomad starts no group with it that has a task of this driver; write hostname in the config`: 1,
+		`None of the group's ports leads to the task`:        1,
+		`task "closed": None of the group's ports`:           1,
+		`The dns block of the group's network has no effect`: 2,
+		`network.hostname`: 1,
+	} {
+		if got := strings.Count(stdout, want); got != n {
+			t.Errorf("%q is there %d times, want %d:\n%s", want, got, n, stdout)
+		}
+	}
+	if code != exitFailed {
+		t.Errorf("exit %d", code)
+	}
+}
+
 // TestValidateKnowsTheMesh (K18): upstreams are refused before placement as a
 // start refuses them, and the rest of a connect block is named with what it
 // comes to.
