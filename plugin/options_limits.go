@@ -89,8 +89,11 @@ func (a *ask) readMore(c TaskConfig, h HostConfig, f *faults) {
 		a.OOMScoreAdj = n
 	}
 	var err error
-	if a.StopSignal, err = signalName(c.StopSignal); err != nil {
+	switch a.StopSignal, err = signalName(c.StopSignal); {
+	case err != nil:
 		f.add("stop_signal", c.StopSignal, err.Error(), `for instance "SIGINT"`)
+	case endsNone(a.StopSignal):
+		f.add("stop_signal", c.StopSignal, "it ends no sandbox: it freezes or thaws one, or is kept by its init", `for instance "SIGINT"`)
 	}
 	a.readLogging(c.Logging, f)
 	a.readHealthchecks(c.Healthchecks, f)

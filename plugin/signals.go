@@ -26,6 +26,12 @@ func signalName(s string) (string, error) {
 	return name, nil
 }
 
+// endsNone reports whether a signal, by its full name, never reaches the process
+// of a sandbox.
+func endsNone(signal string) bool {
+	return freezes(signal) || signal == "SIGCONT" || runner.InitKeeps(unix.SignalNum(signal))
+}
+
 // freezes reports whether a signal, by its full name, freezes the sandbox
 // instead of reaching its process.
 func freezes(signal string) bool { return signal == "SIGSTOP" || signal == "SIGTSTP" }

@@ -25,6 +25,9 @@ func (r *Runner) Signal(ctx context.Context, ref, name string) error {
 	if err != nil {
 		return err
 	}
+	if runner.InitKeeps(sig) {
+		return fmt.Errorf("signal %s: %w: the sandbox's init keeps it to itself; send it from inside, with a command", unix.SignalName(sig), runner.ErrInvalid)
+	}
 	switch sig {
 	case syscall.SIGSTOP, syscall.SIGTSTP:
 		return r.Pause(ctx, ref)

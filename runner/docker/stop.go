@@ -128,5 +128,8 @@ func stopSignal(name string) (string, error) {
 		return "", fmt.Errorf("stop signal %q: %w: it suspends or resumes a sandbox and ends none; use SIGTERM or SIGINT",
 			name, runner.ErrInvalid)
 	}
+	if runner.InitKeeps(sig) {
+		return "", fmt.Errorf("stop signal %q: %w: the sandbox's init keeps it to itself; use SIGTERM or SIGINT", name, runner.ErrInvalid)
+	}
 	return unix.SignalName(sig), nil
 }

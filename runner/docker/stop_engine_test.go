@@ -106,7 +106,13 @@ func TestSignalNamesAreChecked(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"SIGSTOP", "tstp", "CONT"} {
+	// What init keeps would be lost without a word.
+	for _, name := range []string{"SIGPIPE", "chld", "URG", "SIGTTIN", "SIGTTOU"} {
+		if err := b.Signal(t.Context(), b.ref, name); !errors.Is(err, runner.ErrInvalid) || !strings.Contains(err.Error(), "keeps it") {
+			t.Errorf("Signal %s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"SIGSTOP", "tstp", "CONT", "PIPE"} {
 		if err := b.StopProcess(t.Context(), b.ref, name, 0); !errors.Is(err, runner.ErrInvalid) {
 			t.Errorf("StopProcess %s: %v", name, err)
 		}
