@@ -10,6 +10,7 @@ import (
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/taskpath"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
+	"github.com/wardyn/nomad-driver-wardyn/runner/egress"
 	"github.com/wardyn/nomad-driver-wardyn/runner/types"
 )
 
@@ -100,7 +101,13 @@ func readAsk(c TaskConfig, h HostConfig, f *faults) ask {
 	return a
 }
 
-var hostname = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+// hostname is what a host may be called, "web" or "web.example.org". The engine
+// sets what it is given; the names of tasks and jobs have underscores.
+var hostname = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
+
+// longestHostname is the kernel's limit, less one for the runtimes that count
+// the end of the string.
+const longestHostname = 63
 
 func (a *ask) readProcess(c TaskConfig, f *faults) {
 	a.readEntrypoint(c.Entrypoint, f)
@@ -122,8 +129,8 @@ func (a *ask) readProcess(c TaskConfig, f *faults) {
 	case runner.InProc(c.WorkDir):
 		f.add("work_dir", c.WorkDir, "below /proc a runtime may have files of the host open", "for instance /workspace")
 	}
-	if c.Hostname != "" && !hostname.MatchString(c.Hostname) {
-		f.add("hostname", c.Hostname, "want one label of letters, digits and hyphens, at most 63", "")
+	if c.Hostname != "" && (!hostname.MatchString(c.Hostname) || len(c.Hostname) > longestHostname) {
+		f.add("hostname", c.Hostname, fmt.Sprintf("want letters, digits, hyphens, underscores and dots between them, at most %d in all", longestHostname), "")
 	}
 }
 
@@ -171,6 +178,56 @@ func (a *ask) readClass(c TaskConfig, h HostConfig, f *faults) {
 		f.add("confinement", string(a.Class), fmt.Sprintf("the operator's minimum is %s (plugin option confinement.minimum)", h.MinClass), "ask for that class or a stronger one")
 	case !h.Offers(a.Class):
 		f.add("confinement", string(a.Class), fmt.Sprintf("the operator offers %s (plugin option confinement.classes)", classList(h.Classes)), "ask for one of these")
+	}
+}
+
+func (a *ask) readEgress(c EgressConfig, h HostConfig, f *faults) {
+	a.Allow, a.Deny, a.AllowAll = c.Allow, c.Deny, c.AllowAll
+	closed, _ := egress.ParseList(h.DenyDomains, egress.ParseDeny)
+	for _, e := range c.Allow {
+		entry, err := egress.ParseAllow(e)
+		switch {
+		case err != nil:
+			f.add("egress.allow", nil, err.Error(), "")
+		case egress.CheckCeiling(e, h.AllowDomains) != nil:
+			f.add("egress.allow", nil, egress.CheckCeiling(e, h.AllowDomains).Error(), "the ceiling is the plugin option allow_domains")
+		case closed.Covers(entry):
+			f.add("egress.allow", e, "the operator denies it to every task (plugin option deny_domains)", "remove it")
+		}
+	}
+	if _, err := egress.RawPorts(c.Allow); err != nil {
+		f.add("egress.allow", nil, err.Error(), "let the other go through the proxy, without +tcp, or on another port")
+	}
+	for _, e := range c.Deny {
+		if err := egress.ValidateDeny(e); err != nil {
+			f.add("egress.deny", nil, err.Error(), "")
+		}
+	}
+	if c.AllowAll && !h.AllowAllEgress {
+		f.add("egress.allow_all", true, "the operator does not allow it (plugin option allow_all_egress)", "list the hosts in egress.allow")
+	}
+	a.readReview(c.FirstUse, h, f)
+	a.readLearn(c.Learn, h, f)
+	a.readIntercept(c.Intercept, h, f)
+	a.readMethods(c.Methods, f)
+}
+
+var method = regexp.MustCompile(`^[A-Z-]{1,32}$`)
+
+func (a *ask) readMethods(list []string, f *faults) {
+	for _, m := range list {
+		up := strings.ToUpper(strings.TrimSpace(m))
+		switch {
+		case !method.MatchString(up):
+			f.add("egress.methods", m, "that is no HTTP method", "")
+		case up == "TRACE" || up == "TRACK":
+			f.add("egress.methods", m, "this method is refused always", "remove it")
+		default:
+			a.Methods = append(a.Methods, up)
+		}
+	}
+	if len(a.Methods) > 0 && !slices.Contains(a.Methods, "CONNECT") {
+		a.note("egress.methods has no CONNECT, so the task cannot use HTTPS")
 	}
 }
 

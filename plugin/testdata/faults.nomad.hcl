@@ -11,7 +11,7 @@ job "faults" {
         idle        = true
         entrypoint  = "sh -c"
         work_dir    = "relative"
-        hostname    = "a.b"
+        hostname    = "a..b"
         confinement = "CC1"
         runtime     = "runsc"
         pids_limit  = -1

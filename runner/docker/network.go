@@ -238,6 +238,9 @@ func isActiveEndpoints(err error) bool {
 // runFiles are the names a sandbox resolves without asking anybody, and the
 // one resolver it may ask. net is nil without a network.
 func runFiles(hostname string, net *runNetwork) (resolv, hosts string) {
+	if short, _, long := strings.Cut(hostname, "."); long {
+		hostname += " " + short
+	}
 	hosts = "127.0.0.1 localhost\n"
 	if net == nil {
 		return "# this sandbox has no network\n", hosts + "127.0.1.1 " + hostname + "\n"
