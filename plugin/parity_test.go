@@ -46,6 +46,7 @@ func TestOptionsPageParity(t *testing.T) {
 	}
 	checkRows(t, "task option", rowsOf(head), supported, tests)
 	options, others, _ := strings.Cut(options, "What operators set")
+	others, unnamed, _ := strings.Cut(others, "## Without an option")
 	checkRows(t, "plugin option", rowsOf(options), slices.Collect(maps.Keys(configSpec().GetObject().GetAttributes())), tests)
 	var numbers []string
 	for n := 1; n <= 56; n++ {
@@ -56,6 +57,13 @@ func TestOptionsPageParity(t *testing.T) {
 	}
 	checkRows(t, "bug", rowsOf(bugs), append(numbers, "+"), tests)
 	checkForeign(t, rowsOf(others), tests)
+	if rows := rowsOf(unnamed); len(rows) == 0 {
+		t.Error("docs/parity.md lacks what no option names")
+	} else {
+		for _, r := range rows {
+			checkTests(t, r, tests, false)
+		}
+	}
 }
 
 var optionName = regexp.MustCompile("`([a-z_.]+)`")

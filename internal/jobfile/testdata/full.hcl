@@ -88,7 +88,6 @@ job "full" {
 
       restart {
         attempts = 0
-        mode     = "fail"
       }
 
       logs {

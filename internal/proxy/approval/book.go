@@ -175,13 +175,12 @@ func (b *Book) claim(a egress.Authority) *state {
 	return st
 }
 
-// evict drops the decided state that was looked at longest ago. One that is being
-// read anew stays: its answer is yet to be entered.
+// evict drops the decided state that was looked at longest ago.
 func (b *Book) evict() {
 	var oldest egress.Authority
 	var at time.Time
 	for a, st := range b.states {
-		if st.approval != policy.Pending && st.busy == nil && (at.IsZero() || st.checked.Before(at)) {
+		if st.approval != policy.Pending && (at.IsZero() || st.checked.Before(at)) {
 			oldest, at = a, st.checked
 		}
 	}
