@@ -30,6 +30,8 @@ type ask struct {
 	RecordInside bool
 
 	Class types.ConfinementClass // "" when none was named
+	// ByRuntime: the class was named by the option runtime.
+	ByRuntime bool
 
 	Ports []string // labels of the group's ports to be opened
 
@@ -70,6 +72,9 @@ type bind struct {
 	Host     string // path of the host, in place of Source
 	Target   string
 	ReadOnly bool
+	// Option and As are the option that a job's mount is in, and how a refusal
+	// names it there.
+	Option, As string `json:"-"`
 	// Yields leaves it out where the image's own working directory is there.
 	Yields bool
 }
@@ -166,6 +171,7 @@ func (a *ask) readClass(c TaskConfig, h HostConfig, f *faults) {
 			f.add("runtime", c.Runtime, "it says CC2, while confinement says "+c.Confinement, "remove the runtime line")
 			return
 		}
+		a.ByRuntime = a.Class == ""
 		a.Class = types.CC2
 	default:
 		f.add("runtime", c.Runtime, "runtimes are chosen by class", `write confinement = "CC1", "CC2" or "CC3"`)
@@ -173,12 +179,20 @@ func (a *ask) readClass(c TaskConfig, h HostConfig, f *faults) {
 	if a.Class == "" {
 		return
 	}
-	switch {
+	switch field, value := a.classAsked(); {
 	case a.Class.Rank() < h.MinClass.Rank():
-		f.add("confinement", string(a.Class), fmt.Sprintf("the operator's minimum is %s (plugin option confinement.minimum)", h.MinClass), "ask for that class or a stronger one")
+		f.add(field, value, fmt.Sprintf("the operator's minimum is %s (plugin option confinement.minimum)", h.MinClass), "ask for that class or a stronger one")
 	case !h.Offers(a.Class):
-		f.add("confinement", string(a.Class), fmt.Sprintf("the operator offers %s (plugin option confinement.classes)", classList(h.Classes)), "ask for one of these")
+		f.add(field, value, fmt.Sprintf("the operator offers %s (plugin option confinement.classes)", classList(h.Classes)), "ask for one of these")
 	}
+}
+
+// classAsked is the option that names the task's class, and its value.
+func (a ask) classAsked() (field, value string) {
+	if a.ByRuntime {
+		return "runtime", "runsc"
+	}
+	return "confinement", string(a.Class)
 }
 
 func (a *ask) readEgress(c EgressConfig, h HostConfig, f *faults) {

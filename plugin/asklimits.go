@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -139,9 +140,10 @@ func (a *ask) readFiles(c TaskConfig, h HostConfig, f *faults) {
 	for _, text := range c.Volumes {
 		b, err := parseVolume(text, h.Volumes)
 		if err != nil {
-			f.add("volumes", text, err.Error(), "")
+			f.addEach("volumes", text, err)
 			continue
 		}
+		b.Option, b.As = "volumes", text
 		if seen[b.Target] {
 			f.add("volumes", text, "something else is mounted at "+b.Target+" already", "remove one of the two")
 			continue
@@ -161,29 +163,22 @@ func (a *ask) readFiles(c TaskConfig, h HostConfig, f *faults) {
 	}
 }
 
-// parseVolume reads "source:target[:mode]".
+// parseVolume reads "source:target[:mode]". Its error joins all that is wrong with it.
 func parseVolume(text string, r VolumeRules) (bind, error) {
 	parts := strings.Split(text, ":")
 	if len(parts) < 2 || len(parts) > 3 {
 		return bind{}, fmt.Errorf(`want "source:target" or "source:target:ro"`)
 	}
-	if err := checkTarget(parts[1]); err != nil {
-		return bind{}, err
-	}
-	b, err := bindOf(parts[0], parts[1], false, r)
-	if err != nil {
-		return bind{}, err
-	}
+	mode := "rw"
 	if len(parts) == 3 {
-		switch parts[2] {
-		case "ro":
-			b.ReadOnly = true
-		case "rw":
-		default:
-			return bind{}, fmt.Errorf("mode %q: want ro or rw", parts[2])
-		}
+		mode = parts[2]
 	}
-	return b, nil
+	b, err := bindOf(parts[0], parts[1], mode == "ro", r)
+	err = errors.Join(checkTarget(parts[1]), err)
+	if mode != "ro" && mode != "rw" {
+		err = errors.Join(err, fmt.Errorf("mode %q: want ro or rw", mode))
+	}
+	return b, err
 }
 
 // reservedTargets are places in a sandbox that no job may cover, nor anything

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -20,11 +21,8 @@ func (a *ask) readDevices(v any, r LimitRules, f *faults) {
 		inside, _ := scalar(m["container_path"])
 		mode, _ := scalar(m["cgroup_permissions"])
 		d, err := deviceOf(host, inside, mode, r)
-		if err == nil {
-			err = onlyKeys(m, "", deviceKeys...)
-		}
-		if err != nil {
-			f.add("devices", host, err.Error(), "")
+		if err = errors.Join(err, onlyKeys(m, "", deviceKeys...)); err != nil {
+			f.addEach("devices", host, err)
 			continue
 		}
 		a.Devices = append(a.Devices, d)
@@ -56,27 +54,29 @@ func deviceMaps(v any) any {
 var deviceKeys = []string{"host_path", "container_path", "cgroup_permissions"}
 
 // deviceOf judges one device. Making device nodes is never permitted, so the
-// m that other drivers add says nothing here.
+// m that other drivers add says nothing here. The error joins all that is wrong.
 func deviceOf(host, inside, mode string, r LimitRules) (runner.Device, error) {
+	var errs []error
 	if inside == "" {
 		inside = host
+	} else if !strings.HasPrefix(inside, "/dev/") || path.Clean(inside) != inside {
+		errs = append(errs, fmt.Errorf("container_path %q: want a path below /dev", inside))
 	}
 	switch {
 	case host == "":
 		return runner.Device{}, fmt.Errorf("host_path is missing")
-	case path.Clean(host) != host || !slices.ContainsFunc(r.Devices, func(p string) bool { return path.Dir(p) == path.Dir(host) && glob(p, host) }):
-		return runner.Device{}, fmt.Errorf("the operator does not allow it (plugin option allow_devices)")
 	case slices.ContainsFunc(neverDevices, func(n string) bool { return glob(n, host) }):
-		return runner.Device{}, fmt.Errorf("it reaches the host's memory or disks")
-	case !strings.HasPrefix(inside, "/dev/") || path.Clean(inside) != inside:
-		return runner.Device{}, fmt.Errorf("container_path %q: want a path below /dev", inside)
-	case strings.Trim(mode, "rwm") != "":
-		return runner.Device{}, fmt.Errorf(`cgroup_permissions %q: want letters of "rw"`, mode)
+		errs = append(errs, fmt.Errorf("it reaches the host's memory or disks, and no operator can allow it; remove it"))
+	case path.Clean(host) != host || !slices.ContainsFunc(r.Devices, func(p string) bool { return path.Dir(p) == path.Dir(host) && glob(p, host) }):
+		errs = append(errs, fmt.Errorf("the operator does not allow it (plugin option allow_devices); remove it, or have it listed there"))
+	}
+	if strings.Trim(mode, "rwm") != "" {
+		errs = append(errs, fmt.Errorf(`cgroup_permissions %q: want letters of "rw"`, mode))
 	}
 	if mode = strings.ReplaceAll(mode, "m", ""); mode == "" {
 		mode = "rw"
 	}
-	return runner.Device{Host: host, Target: inside, Permissions: mode}, nil
+	return runner.Device{Host: host, Target: inside, Permissions: mode}, errors.Join(errs...)
 }
 
 // readDevices reads the devices that Nomad's device plugins reserved.
@@ -84,7 +84,7 @@ func (g *given) readDevices(devices []*driverpb.Device, r LimitRules, f *faults)
 	for _, d := range devices {
 		dev, err := deviceOf(d.GetHostPath(), d.GetTaskPath(), d.GetCgroupPermissions(), r)
 		if err != nil {
-			f.add("device", d.GetHostPath(), err.Error(), "")
+			f.addEach("device", d.GetHostPath(), err)
 			continue
 		}
 		g.Devices = append(g.Devices, dev)

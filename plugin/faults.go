@@ -46,6 +46,17 @@ func (f *faults) add(field string, value any, reason, fix string) {
 	f.list = append(f.list, Fault{field, shown(value), reason, fix})
 }
 
+// addEach records a fault of one option for each error that was joined into err.
+func (f *faults) addEach(field string, value any, err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			f.addEach(field, value, one)
+		}
+	} else if err != nil {
+		f.add(field, value, err.Error(), "")
+	}
+}
+
 // read decodes a config. Numbers that their options cannot hold go to f, each by
 // its name, and everything else is read; an error is a config of no kind at all.
 func (f *faults) read(data []byte, config any) error {

@@ -193,7 +193,7 @@ func (a *ask) readNetworkMode(c TaskConfig, f *faults) {
 	case "none":
 		a.NoNetwork = true
 	default:
-		f.add("network_mode", c.NetworkMode, "the sandbox has a network of its own, on which only its proxy answers", `remove the line and list what the task may reach in egress.allow; "none" gives no network at all`)
+		f.add("network_mode", c.NetworkMode, "the sandbox has a network of its own, on which only its proxy answers", `remove the line: ports = [...] opens the group's ports without it, and egress.allow lists what the task may reach; "none" gives no network at all`)
 		return
 	}
 	for _, x := range []struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -48,8 +49,10 @@ func (a *ask) readMounts(c TaskConfig, h HostConfig, taken map[string]bool, f *f
 			f.add(field, nil, err.Error(), `write mount { type = "tmpfs" target = "/scratch" }, one line each`)
 		}
 		for _, m := range list {
-			if err := a.readMount(m, h.Volumes, taken); err != nil {
-				f.add(field, shownMount(m), err.Error(), "")
+			before := len(a.Binds)
+			f.addEach(field, shownMount(m), a.readMount(m, h.Volumes, taken))
+			for i := range a.Binds[before:] {
+				a.Binds[before+i].Option, a.Binds[before+i].As = field, shownMount(m)
 			}
 		}
 	}
@@ -80,59 +83,66 @@ func shownMount(m map[string]any) string {
 // mountKeys are the options of a mount block, under docker's names.
 var mountKeys = []string{"type", "source", "target", "readonly", "bind_options", "tmpfs_options", "volume_options"}
 
-// readMount reads one mount block.
+// readMount reads one mount block. Its error joins all that is wrong with it.
 func (a *ask) readMount(m map[string]any, r VolumeRules, taken map[string]bool) error {
-	if err := onlyKeys(m, "", mountKeys...); err != nil {
-		return err
-	}
+	errs := []error{onlyKeys(m, "", mountKeys...)}
 	kind, _ := scalar(m["type"])
 	source, _ := scalar(m["source"])
 	target, _ := scalar(m["target"])
 	readOnly, err := boolean(m["readonly"])
 	if err != nil {
-		return fmt.Errorf("readonly: %w", err)
+		errs = append(errs, fmt.Errorf("readonly: %w", err))
 	}
 	for _, other := range []string{"bind", "tmpfs", "volume"} {
 		if asks(m[other+"_options"]) && kind != other && (kind != "" || other != "volume") {
-			return fmt.Errorf("%s_options go with type = %q", other, other)
+			errs = append(errs, fmt.Errorf("%s_options go with type = %q", other, other))
 		}
 	}
+	check := checkTarget
 	if kind == "tmpfs" {
-		return a.mountTmpfs(m, source, target, readOnly, taken)
+		check = checkTmpfsTarget
 	}
-	if err := errors.Join(checkTarget(target), take(taken, path.Clean(target))); err != nil {
-		return err
+	if err := check(target); err != nil {
+		errs = append(errs, err)
+	} else {
+		errs = append(errs, take(taken, path.Clean(target)))
 	}
 	switch kind {
+	case "tmpfs":
+		errs = append(errs, a.mountTmpfs(m, source, target, readOnly))
 	case "bind":
-		if err := checkPropagation(m["bind_options"]); err != nil {
-			return err
-		}
+		errs = append(errs, checkPropagation(m["bind_options"]))
 		b, err := bindOf(source, target, readOnly, r)
 		if err == nil {
 			a.Binds = append(a.Binds, b)
 		}
-		return err
+		errs = append(errs, err)
 	case "volume", "": // docker's own default
-		return a.mountVolume(m, source, target, readOnly, r)
+		errs = append(errs, a.mountVolume(m, source, target, readOnly, r))
+	default:
+		errs = append(errs, fmt.Errorf("type %q: want bind, tmpfs or volume", kind))
 	}
-	return fmt.Errorf("type %q: want bind, tmpfs or volume", kind)
+	return errors.Join(errs...)
 }
 
 // bindOf is a bind mount of the task's own folders, or of the host's where the
-// operator lists them.
+// operator lists them. It goes where the job says; its target was judged before.
 func bindOf(source, target string, readOnly bool, r VolumeRules) (bind, error) {
 	b := bind{Target: path.Clean(target), ReadOnly: readOnly}
-	if path.IsAbs(source) && r.allows(path.Clean(source)) {
-		b.Host = path.Clean(source)
-		// It goes where the job says, as folders of the task's own do.
-		return b, errors.Join(runner.ValidateMountName(b.Host), checkTarget(target))
+	if !path.IsAbs(source) {
+		var err error
+		b.Source, err = taskpath.ParseSource(source)
+		return b, err
 	}
-	var err error
-	if b.Source, err = taskpath.ParseSource(source); err != nil && path.IsAbs(source) {
-		return bind{}, fmt.Errorf("%w; the operator lists what of the host can be mounted (plugin option volumes.paths)", err)
+	b.Host = path.Clean(source)
+	if r.allows(b.Host) {
+		return b, runner.ValidateMountName(b.Host)
 	}
-	return b, err
+	_, err := taskpath.ParseSource(source)
+	if never := runner.ValidateMountName(b.Host); never != nil {
+		return bind{}, fmt.Errorf("%w, and the plugin option volumes.paths cannot list it; files that the task needs of it go into local/, by a template or an artifact", never)
+	}
+	return bind{}, fmt.Errorf("%w; the operator lists what of the host can be mounted (plugin option volumes.paths)", err)
 }
 
 func checkPropagation(v any) error {
@@ -140,15 +150,13 @@ func checkPropagation(v any) error {
 	if err != nil {
 		return fmt.Errorf("bind_options: %w", err)
 	}
-	if err := onlyKeys(m, "bind_options.", "propagation"); err != nil {
-		return err
-	}
+	errs := []error{onlyKeys(m, "bind_options.", "propagation")}
 	switch p, _ := scalar(m["propagation"]); p {
 	case "", "private", "rprivate":
-		return nil
 	default:
-		return fmt.Errorf(`bind_options.propagation %q: mounts made later do not cross into or out of a sandbox; write "rprivate"`, p)
+		errs = append(errs, fmt.Errorf(`bind_options.propagation %q: mounts made later do not cross into or out of a sandbox; write "rprivate"`, p))
 	}
+	return errors.Join(errs...)
 }
 
 func (a *ask) mountVolume(m map[string]any, source, target string, readOnly bool, r VolumeRules) error {
@@ -156,28 +164,28 @@ func (a *ask) mountVolume(m map[string]any, source, target string, readOnly bool
 	if err != nil {
 		return fmt.Errorf("volume_options: %w", err)
 	}
+	errs := []error{onlyKeys(opts, "volume_options.", "no_copy", "driver_config", "labels")}
 	if asks(opts["driver_config"]) {
-		return fmt.Errorf("volume_options.driver_config: a volume driver's options reach the host's file system; use a host volume with volume_mount")
+		errs = append(errs, fmt.Errorf("volume_options.driver_config: a volume driver's options reach the host's file system; use a host volume with volume_mount"))
 	}
 	if asks(opts["labels"]) {
-		return fmt.Errorf("volume_options.labels: labels of volumes are the driver's; remove them")
-	}
-	if err := onlyKeys(opts, "volume_options.", "no_copy", "driver_config", "labels"); err != nil {
-		return err
+		errs = append(errs, fmt.Errorf("volume_options.labels: labels of volumes are the driver's; remove them"))
 	}
 	noCopy, err := boolean(opts["no_copy"])
+	if err != nil {
+		errs = append(errs, fmt.Errorf("volume_options.no_copy: %w", err))
+	}
+	if !r.Named {
+		errs = append(errs, fmt.Errorf("the operator keeps no volumes for jobs (plugin option volumes.named); use a host volume with volume_mount, or a folder below local/"))
+	}
 	switch {
-	case err != nil:
-		return fmt.Errorf("volume_options.no_copy: %w", err)
-	case !r.Named:
-		return fmt.Errorf("the operator keeps no volumes for jobs (plugin option volumes.named); use a host volume with volume_mount, or a folder below local/")
 	case source == "":
-		return fmt.Errorf("a volume needs a name in source; for a folder that goes with the task use a bind of one below local/")
+		errs = append(errs, fmt.Errorf("a volume needs a name in source; for a folder that goes with the task use a bind of one below local/"))
 	case len(source) > 128 || strings.ContainsAny(source, "/\x00\n"):
-		return fmt.Errorf("source %q: want a name of at most 128 characters without slashes", source)
+		errs = append(errs, fmt.Errorf("source %q: want a name of at most 128 characters without slashes", source))
 	}
 	a.Kept = append(a.Kept, keptVolume{Name: source, Target: path.Clean(target), ReadOnly: readOnly, NoCopy: noCopy})
-	return nil
+	return errors.Join(errs...)
 }
 
 // keptMounts are the mounts of a task's kept volumes. Their names are made of
@@ -207,9 +215,19 @@ func checkHostPaths(a ask, check func(string) error, f *faults) {
 			continue
 		}
 		if err := check(b.Host); err != nil {
-			f.add("volumes", b.Host, err.Error(), "")
+			f.addEach(b.Option, b.As, err)
 		}
 	}
+}
+
+// withoutLinks refuses a path of the host with a link on it, since none is
+// followed when it is opened, and says where it leads.
+func withoutLinks(host string) error {
+	real, err := filepath.EvalSymlinks(host)
+	if err != nil || real == host { // what cannot be looked at is told when it is opened
+		return nil
+	}
+	return fmt.Errorf("source %q has a symbolic link in it, which is not followed; write %q, where it leads: the plugin option volumes.paths has to cover that", host, real)
 }
 
 // take claims a target.

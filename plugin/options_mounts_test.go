@@ -112,6 +112,7 @@ func TestD9MountRefusals(t *testing.T) {
 		{map[string]any{"tmpfs": []any{"relative"}}, open, "absolute"},
 		{map[string]any{"tmpfs": []any{"/x"}, "volumes": []any{"local/x:/x"}}, open, "already"},
 		{map[string]any{"tmpfs": []any{"/x", "/x"}}, open, "already"},
+		{map[string]any{"volumes": []any{"/var/run/docker.sock:/var/run/docker.sock"}}, open, "volumes.paths cannot list it"},
 	} {
 		_, err := planOf(t, c.config, hostOf(t, c.host))
 		var f *faults
@@ -123,6 +124,59 @@ func TestD9MountRefusals(t *testing.T) {
 		if _, err := hostConfig(operator(t, map[string]any{"volumes": map[string]any{"paths": []any{p}}})); err == nil || !strings.Contains(err.Error(), "volumes.paths") {
 			t.Errorf("volumes.paths %s: %v", p, err)
 		}
+	}
+}
+
+// All that is wrong with one mount or device is told at once, and each by the
+// option it stands in.
+func TestEveryFaultOfAMount(t *testing.T) {
+	config := map[string]any{
+		"confinement": "CC1",
+		"volumes":     []any{"/etc:relative:z"},
+		"mount": []any{
+			map[string]any{"type": "bind", "source": "/srv/x", "target": "/proc/x", "consistency": "z", "selinux": "z", "bind_options": map[string]any{"propagation": "shared"}, "tmpfs_options": map[string]any{"size": 1}},
+			map[string]any{"type": "tmpfs", "source": "x", "target": "/t", "tmpfs_options": map[string]any{"size": "lots", "mode": "99999"}},
+		},
+		"mounts":  []any{map[string]any{"source": "a/b", "target": "/v", "volume_options": map[string]any{"no_copy": "perhaps", "labels": map[string]any{"a": "b"}, "driver_config": map[string]any{"name": "local"}}}},
+		"devices": []any{map[string]any{"host_path": "/dev/mem", "container_path": "/mem", "cgroup_permissions": "x", "mode": "w"}},
+	}
+	_, err := planOf(t, config, closedHost)
+	for _, want := range []string{
+		`volumes = "/etc:relative:z": target "relative"`, `volumes = "/etc:relative:z": mount source "/etc": denied`, `volumes = "/etc:relative:z": mode "z"`,
+		`mount = "/proc/x": consistency, selinux: no such option`, `mount = "/proc/x": tmpfs_options go with`, `mount = "/proc/x": target "/proc/x"`,
+		`mount = "/proc/x": bind_options.propagation "shared"`, `mount = "/proc/x": source "/srv/x" is a path of the host`,
+		`mount = "/t": a tmpfs has no source`, `mount = "/t": tmpfs_options.size "lots"`, `mount = "/t": tmpfs_options.mode`,
+		`mounts = "/v": volume_options.driver_config`, `mounts = "/v": volume_options.labels`, `mounts = "/v": volume_options.no_copy`, `mounts = "/v": the operator keeps no volumes`, `mounts = "/v": source "a/b"`,
+		`devices = "/dev/mem": it reaches the host's memory or disks, and no operator`, `devices = "/dev/mem": container_path "/mem"`, `devices = "/dev/mem": cgroup_permissions "x"`, `devices = "/dev/mem": mode: no such option`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("lacks %q: %v", want, err)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "\n") {
+		t.Errorf("not one line: %v", err)
+	}
+}
+
+// K31: a link on the way to a path that the operator lists is told before
+// anything is made, with where it leads.
+func TestK31LinkToAFolderOfTheHost(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o755), os.Symlink("real", link)); err != nil {
+		t.Fatal(err)
+	}
+	h := hostOf(t, map[string]any{"volumes": map[string]any{"paths": []any{dir}}})
+	tc, c := taskOf(t, map[string]any{"mount": []any{
+		map[string]any{"type": "bind", "source": link, "target": "/x"},
+		map[string]any{"type": "bind", "source": filepath.Join(dir, "real"), "target": "/y"},
+		map[string]any{"type": "bind", "source": filepath.Join(dir, "none"), "target": "/z"},
+	}})
+	fx := node
+	fx.CheckHost = withoutLinks
+	_, err := planTask(tc, c, h, fx)
+	if want := fmt.Sprintf("is refused: mount = \"/x\": source %q has a symbolic link in it, which is not followed; write %q", link, filepath.Join(dir, "real")); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
 	}
 }
 

@@ -10,33 +10,30 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
-func (a *ask) mountTmpfs(m map[string]any, source, target string, readOnly bool, taken map[string]bool) error {
+// mountTmpfs reads what is a tmpfs's own of a mount block; where it goes was
+// judged before.
+func (a *ask) mountTmpfs(m map[string]any, source, target string, readOnly bool) error {
 	opts, err := anyMap(m["tmpfs_options"])
 	if err != nil {
 		return fmt.Errorf("tmpfs_options: %w", err)
 	}
-	if err := onlyKeys(opts, "tmpfs_options.", "size", "mode"); err != nil {
-		return err
-	}
+	errs := []error{onlyKeys(opts, "tmpfs_options.", "size", "mode")}
 	if source != "" {
-		return fmt.Errorf("a tmpfs has no source")
+		errs = append(errs, fmt.Errorf("a tmpfs has no source"))
 	}
 	t := runner.Tmpfs{Target: path.Clean(target), ReadOnly: readOnly}
 	if s, ok := scalar(opts["size"]); ok && s != "0" {
 		if t.SizeMiB, err = sizeMiB(s); err != nil {
-			return fmt.Errorf("tmpfs_options.size %q: %w", s, err)
+			errs = append(errs, fmt.Errorf("tmpfs_options.size %q: %w", s, err))
 		}
 	}
 	if s, ok := scalar(opts["mode"]); ok {
 		if t.Mode, err = fileMode(s); err != nil {
-			return fmt.Errorf("tmpfs_options.mode: %w", err)
+			errs = append(errs, fmt.Errorf("tmpfs_options.mode: %w", err))
 		}
 	}
-	if err := errors.Join(checkTmpfsTarget(target), take(taken, t.Target)); err != nil {
-		return err
-	}
 	a.Tmpfs = append(a.Tmpfs, t)
-	return nil
+	return errors.Join(errs...)
 }
 
 // parseTmpfs reads "/target[:size=64m,mode=0700,ro]".

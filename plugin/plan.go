@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -48,7 +49,8 @@ func factsNow(ctx context.Context, b *Backend, tc *driverpb.TaskConfig, found fi
 		Sockets:    sockets(dirs),
 		SharedCPUs: sharedCPUs(tc),
 		CheckHost: func(path string) error {
-			return runner.ValidateMountSourceBeside(path, append(b.denied(ctx), nomadFolders(tc.GetAllocDir())...))
+			err := runner.ValidateMountSourceBeside(path, append(b.denied(ctx), nomadFolders(tc.GetAllocDir())...))
+			return errors.Join(err, withoutLinks(path))
 		},
 		CheckDevice: runner.ValidateDevice,
 		Secrets:     filesIn(dirs.Secrets()), MeshProxy: isMeshProxy(dirs),

@@ -180,3 +180,26 @@ func TestReviewHostConfig(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is wrong with a class is told by the option that the job names it with.
+func TestClassByRuntime(t *testing.T) {
+	ccOne := hostOf(t, map[string]any{"confinement": map[string]any{"classes": []any{"CC1"}}})
+	none := NodeView{Classes: []types.ConfinementClass{types.CC1}, Why: map[types.ConfinementClass]string{types.CC2: "no gVisor"}}
+	for _, c := range []struct {
+		config map[string]any
+		host   HostConfig
+		node   NodeView
+		want   string
+	}{
+		{map[string]any{"runtime": "runsc"}, ccOne, NodeView{Unasked: true, Classes: node.Classes}, `runtime = "runsc": the operator offers CC1`},
+		{map[string]any{"runtime": "runsc"}, closedHost, none, `runtime = "runsc": no gVisor; here works: CC1`},
+		{map[string]any{"confinement": "CC2"}, closedHost, none, `confinement = "CC2": no gVisor`},
+		{map[string]any{"confinement": "CC2", "runtime": "runsc"}, closedHost, none, `confinement = "CC2": no gVisor`},
+	} {
+		c.config["image"] = "busybox:1"
+		r := ReviewTask(Draft{Name: "t", Config: c.config}, c.host, c.node)
+		if len(r.Faults) != 1 || !strings.HasPrefix(r.Faults[0].String(), c.want) {
+			t.Errorf("%v: %v, want %q", c.config, r.Faults, c.want)
+		}
+	}
+}

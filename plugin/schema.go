@@ -149,8 +149,13 @@ func optionFault(name string, part *hclspec.Spec, d *hcl.Diagnostic, vars map[st
 			out.Field += "." + inner
 		}
 		out.Reason = "it is of another type: " + strings.TrimSuffix(why, ".")
-		if strings.HasPrefix(why, "list of ") {
+		switch {
+		case strings.HasPrefix(why, "list of "):
 			out.Fix = "write a list, with brackets around its elements"
+		case strings.HasPrefix(why, "element "):
+			out.Fix = "write a list of texts in quotes"
+		case strings.Contains(out.Reason, "bool"):
+			out.Fix = "write true or false"
 		}
 		return out
 	}

@@ -73,7 +73,8 @@ func (s *settingList) sandbox(j judged, pl plan, h HostConfig) {
 	class := string(pl.Spec.Sandbox.ConfinementClass)
 	switch {
 	case j.ask.Class != "":
-		s.add("class", class, ByAuthor, "confinement")
+		option, _ := j.ask.classAsked()
+		s.add("class", class, ByAuthor, option)
 	case h.MinClass != "" || len(h.Classes) > 0:
 		s.add("class", class, ByOperator, "the strongest that works, within the plugin option confinement")
 	default:

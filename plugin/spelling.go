@@ -112,14 +112,18 @@ func mapList(v any) ([]map[string]any, error) {
 	return nil, errors.New("want blocks or a list of maps")
 }
 
-// onlyKeys refuses what a block does not know.
+// onlyKeys refuses what a block does not know, all of it.
 func onlyKeys(m map[string]any, prefix string, known ...string) error {
+	var unknown []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains(known, k) && m[k] != nil {
-			return fmt.Errorf("%s%s: no such option; there are %s", prefix, k, strings.Join(known, ", "))
+			unknown = append(unknown, prefix+k)
 		}
 	}
-	return nil
+	if len(unknown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: no such option; there are %s", strings.Join(unknown, ", "), strings.Join(known, ", "))
 }
 
 // boolean reads a switch in any spelling.

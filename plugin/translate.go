@@ -112,7 +112,7 @@ func judgeTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (ju
 	if fx.MeshProxy {
 		f.list = append(f.list, MeshProxyFault())
 	}
-	class := chooseClass(a.Class, h, fx, f)
+	class := chooseClass(a, h, fx, f)
 	checkPowers(a, g, class, f)
 	return judged{ask: a, given: g, class: class}, f
 }
@@ -120,17 +120,18 @@ func judgeTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (ju
 // chooseClass is the class a task runs under: the one it names, else the
 // strongest that the operator offers and that works here. A class is never
 // replaced by a weaker one.
-func chooseClass(asked types.ConfinementClass, h HostConfig, fx facts, f *faults) types.ConfinementClass {
+func chooseClass(a ask, h HostConfig, fx facts, f *faults) types.ConfinementClass {
 	works := func(c types.ConfinementClass) bool { return slices.Contains(fx.Classes, c) }
-	if asked != "" {
-		if !works(asked) {
-			reason := fx.Why[asked]
+	if a.Class != "" {
+		if !works(a.Class) {
+			reason := fx.Why[a.Class]
 			if reason == "" {
 				reason = "no runtime of this node provides it"
 			}
-			f.add("confinement", string(asked), reason, "here works: "+classList(fx.Classes))
+			field, value := a.classAsked()
+			f.add(field, value, reason, "here works: "+classList(fx.Classes))
 		}
-		return asked
+		return a.Class
 	}
 	var best types.ConfinementClass
 	for _, c := range types.Classes() {

@@ -279,7 +279,7 @@ func TestT4ClassChoice(t *testing.T) {
 		{"asked and broken is not upgraded", cc1, "", nil, all[1:], ""},
 	} {
 		f := &faults{}
-		got := chooseClass(c.asked, HostConfig{MinClass: c.min, Classes: c.offered}, facts{Classes: c.works}, f)
+		got := chooseClass(ask{Class: c.asked}, HostConfig{MinClass: c.min, Classes: c.offered}, facts{Classes: c.works}, f)
 		if refused := f.err() != nil; refused != (c.want == "") {
 			t.Errorf("%s: refused %v (%v)", c.name, refused, f.err())
 		} else if !refused && got != c.want {
