@@ -175,7 +175,7 @@ func TestValidateShapes(t *testing.T) {
 		"04-dispatch-batch":        nil,
 		"05-periodic-batch":        {"27 volumes"},
 		"07-hcl-spelling-matrix":   {"85 port_map"},
-		"08-devices-caps":          {"22 privileged", "24 devices", "35 cap_add", "37 security_opt"},
+		"08-devices-caps":          {"22 privileged", "25 devices", "29 devices", "35 cap_add", "37 security_opt"},
 		"10-agent-sandbox-exec":    nil,
 		"12-database-script-check": nil,
 		"13-workload-identity":     nil,

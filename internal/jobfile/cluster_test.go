@@ -88,6 +88,18 @@ config {
     allow = ["x"]
   }
   ulimit { nofile = "1" }
+  mount {
+    type   = "bind"
+    target = "/a"
+  }
+  mount {
+    type   = "bind"
+    target = "/b"
+  }
+  devices = [
+    { host_path = "/dev/a" },
+    { host_path = "/dev/b" },
+  ]
 }
 env {
   A = "1"
@@ -106,7 +118,12 @@ env {
 		"15": {"egress.allow", "x"},
 		"14": {"egress.deny"}, // what holds it
 		"17": {"ulimit.nofile"},
-		"20": {"env.A"},
+		"18": {"mount", "/a"},
+		"22": {"mount", "/b"},
+		"27": {"devices", "/dev/a"},
+		"28": {"devices", "/dev/b"},
+		"26": {"devices", "/dev/c"},
+		"32": {"env.A"},
 		"0":  {"image"},
 	} {
 		at, ok := places.Find(asked[0], asked[1])
@@ -123,13 +140,15 @@ env {
 // astray, the message says what to write.
 func TestPitfalls(t *testing.T) {
 	for config, want := range map[string]string{
-		`args = ["${X:-y}"]`:                         `write "$$${" in config`,
-		`args = ["${X%%.*}"]`:                        `write "$$${" in config`,
-		`args = ["%{http_code}"]`:                    `write "%%%{"`,
-		"labels {\n\"a.b\" = \"c\"\n}":               `labels = { "a.b" = "c" }`,
-		`labels { "a.b" = "c" }`:                     `labels = { "a.b" = "c" }`,
-		`egress { allow = ["a"] deny = ["b"] }`:      "give each a line of its own",
-		`args = ["$$${X:-y} %%%{x} ${NOMAD_ALLOC}"]`: "",
+		`args = ["${X:-y}"]`:                                        `write "$$${" in config`,
+		`args = ["${X%%.*}"]`:                                       `write "$$${" in config`,
+		`args = ["%{http_code}"]`:                                   `write "%%%{"`,
+		"labels {\n\"a.b\" = \"c\"\n}":                              `labels = { "a.b" = "c" }`,
+		"sysctl {\n\"a.b\" = \"c\"\n}":                              `sysctl = { "a.b" = "c" }`,
+		"mount {\ntype = \"bind\"\n}\nulimit {\n\"a.b\" = \"c\"\n}": `ulimit = { "a.b" = "c" }`,
+		`labels { "a.b" = "c" }`:                                    `labels = { "a.b" = "c" }`,
+		`egress { allow = ["a"] deny = ["b"] }`:                     "give each a line of its own",
+		`args = ["$$${X:-y} %%%{x} ${NOMAD_ALLOC}"]`:                "",
 	} {
 		_, err := jobfile.Parse("f", inTask("driver = \"wardyn\"\nconfig {\n"+config+"\n}"), jobfile.Options{})
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "f:")) {

@@ -13,10 +13,11 @@ import (
 // as user, env.NAME, resources.memory, volume_mount.
 type Places map[string]Place
 
-// Place is where one option is written, and where the elements of a list are.
+// Place is where one option is written, and where the elements of a list or the
+// blocks of one name are.
 type Place struct {
 	Pos      Pos
-	elements map[string]Pos // by the element's text
+	elements map[string]Pos // by the element's text, or a text in it
 	label    bool           // it is the label of a block
 }
 
@@ -88,7 +89,10 @@ func (p *parser) places(task *hclsyntax.Block) Places {
 
 func (pl Places) block(p *parser, name string, b *hclsyntax.Block) {
 	if _, earlier := pl[name]; !earlier {
-		pl[name] = Place{Pos: posOf(b.DefRange())}
+		pl[name] = Place{Pos: posOf(b.DefRange()), elements: map[string]Pos{}}
+	}
+	for _, a := range b.Body.Attributes {
+		pl[name].holds(p, a.Expr, posOf(b.DefRange()))
 	}
 	for _, label := range b.Labels {
 		name += "." + label
@@ -115,6 +119,11 @@ func (p *parser) place(pl Places, prefix string, a *hclsyntax.Attribute) {
 			if text, ok := p.text(element); ok {
 				at.elements[text] = posOf(element.Range())
 			}
+			if m, ok := element.(*hclsyntax.ObjectConsExpr); ok {
+				for _, item := range m.Items {
+					at.holds(p, item.ValueExpr, posOf(element.Range()))
+				}
+			}
 		}
 	case *hclsyntax.ObjectConsExpr:
 		for _, item := range e.Items {
@@ -124,6 +133,15 @@ func (p *parser) place(pl Places, prefix string, a *hclsyntax.Attribute) {
 		}
 	}
 	pl[prefix+a.Name] = at
+}
+
+// holds records that an element, or one of several blocks, has a text in it. Of
+// two that have the same, it is the first.
+func (pl Place) holds(p *parser, value hclsyntax.Expression, at Pos) {
+	text, ok := p.text(value)
+	if _, earlier := pl.elements[text]; ok && !earlier {
+		pl.elements[text] = at
+	}
 }
 
 // text is the value of an expression that is a text.

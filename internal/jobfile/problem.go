@@ -127,7 +127,7 @@ func (r *report) diags(diags hcl.Diagnostics) bool {
 		if what := undeclared(d); what != "" {
 			text = what
 		}
-		if what := pitfall(d, lineOf(r.src, at.Start.Line)); what != "" {
+		if what := pitfall(d, lineOf(r.src, at.Start.Line), blockAt(r.src, at.Start.Line)); what != "" {
 			text = d.Summary + ": " + what
 		}
 		r.fault(at, "%s", text)
