@@ -37,7 +37,8 @@ func resolveRuntime(class types.ConfinementClass, f hostFacts, pin string) (stri
 		if name := firstOf(pin, pick(f.Runtimes, familyGVisor)); name != "" {
 			return name, nil
 		}
-		return "", fmt.Errorf("%w: CC2 needs gVisor; register its runtime with the engine under the name runsc", runner.ErrClassUnavailable)
+		return "", fmt.Errorf("%w: CC2 needs gVisor, and the engine has only %s; register its runtime with the engine under the name runsc",
+			runner.ErrClassUnavailable, strings.Join(f.Runtimes, ", "))
 	case types.CC3:
 		if pin != "" && runner.IsKnownNonVaultRuntime(pin) {
 			return "", fmt.Errorf("%w: CC3 is pinned to runtime %q, which is no virtual machine", runner.ErrClassUnavailable, pin)
@@ -45,7 +46,8 @@ func resolveRuntime(class types.ConfinementClass, f hostFacts, pin string) (stri
 		if name := firstOf(pin, pick(f.Runtimes, familyKata), pick(f.Runtimes, familyKrun)); name != "" {
 			return name, nil
 		}
-		return "", fmt.Errorf("%w: CC3 needs a microVM runtime; register one with the engine under a name that starts with kata, or krun", runner.ErrClassUnavailable)
+		return "", fmt.Errorf("%w: CC3 needs a microVM runtime, and the engine has only %s; register one with the engine under a name that starts with kata, or krun",
+			runner.ErrClassUnavailable, strings.Join(f.Runtimes, ", "))
 	}
 	return "", fmt.Errorf("%w: confinement %q; want CC1, CC2 or CC3", runner.ErrClassUnavailable, class)
 }
