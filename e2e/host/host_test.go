@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +64,12 @@ func installation(t *testing.T, name string, args ...string) result {
 // command is installation with all of the command line.
 func command(t *testing.T, args ...string) result {
 	t.Helper()
+	return piped(t, nil, args...)
+}
+
+// piped is command with something to read.
+func piped(t *testing.T, stdin io.Reader, args ...string) result {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, testenv.Driver(t), args...)
@@ -70,7 +77,7 @@ func command(t *testing.T, args ...string) result {
 	cmd.WaitDelay = 30 * time.Second
 	leavesNothing(t, cmd)
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
 	err := cmd.Run()
 	r := result{stdout: stdout.String(), stderr: stderr.String()}
 	var exit *exec.ExitError

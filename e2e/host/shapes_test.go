@@ -1,6 +1,10 @@
 package host
 
 import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -47,6 +51,13 @@ func TestShapesRun(t *testing.T) {
 			t.Errorf("exit code %d, want 7\n%s", r.code, r.stderr)
 		}
 	})
+	t.Run("10 archive", func(t *testing.T) {
+		r := piped(t, archive(t), "run", "-plugin-config", pluginConfig(t), "-i", "-exec", "sandbox", shape(t, "10-agent-sandbox-exec", image), "--", "sh", "-c", "tar x && cat in/file")
+		r.wants(t, "stdout", r.stdout, "sandbox exec | hello")
+		if r.code != 0 {
+			t.Errorf("exit code %d\n%s", r.code, r.stderr)
+		}
+	})
 	t.Run("13 identity", func(t *testing.T) { testenv.EachClassAtOnce(t, identity) })
 	t.Run("15 lifecycle", func(t *testing.T) {
 		r := run(t, shape(t, "15-init-script-lifecycle", image))
@@ -56,6 +67,19 @@ func TestShapesRun(t *testing.T) {
 			t.Errorf("exit code %d", r.code)
 		}
 	})
+}
+
+// archive is a tar archive with the file in/file.
+func archive(t *testing.T) io.Reader {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	err := w.WriteHeader(&tar.Header{Name: "in/file", Mode: 0o644, Size: 6})
+	_, writing := io.WriteString(w, "hello\n")
+	if err := errors.Join(err, writing, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return &b
 }
 
 // TestShapesRefused: what the driver refuses is all in one message and not tried

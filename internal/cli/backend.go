@@ -22,8 +22,8 @@ import (
 type backend interface {
 	// start starts a task; its output goes to the two writers.
 	start(ctx context.Context, t jobfile.Task, stdout, stderr io.Writer) (supervise.Process, error)
-	// exec runs a command in a task that runs.
-	exec(ctx context.Context, task string, argv []string, stdout, stderr io.Writer) (int, error)
+	// exec runs a command in a task that runs. Without stdin its input is empty.
+	exec(ctx context.Context, task string, argv []string, stdin io.Reader, stdout, stderr io.Writer) (int, error)
 	// check runs a command in a task that runs, ends it after the timeout, and
 	// gives the end of its output.
 	check(ctx context.Context, task string, argv []string, timeout time.Duration) (code int, output string, err error)

@@ -23,12 +23,12 @@ func (b *pluginBackend) started(name string) (*host.Task, error) {
 	return nil, fmt.Errorf("task %s does not run", name)
 }
 
-func (b *pluginBackend) exec(ctx context.Context, name string, argv []string, stdout, stderr io.Writer) (int, error) {
+func (b *pluginBackend) exec(ctx context.Context, name string, argv []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	task, err := b.started(name)
 	if err != nil {
 		return 0, err
 	}
-	exit, err := task.Exec(ctx, host.ExecRequest{Command: argv, Stdout: stdout, Stderr: stderr})
+	exit, err := task.Exec(ctx, host.ExecRequest{Command: argv, Stdin: stdin, Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return 0, &plainError{err}
 	}

@@ -8,6 +8,9 @@ import (
 	"io"
 	"sort"
 	"strconv"
+	"strings"
+
+	"github.com/wardyn/nomad-driver-wardyn/internal/nearest"
 )
 
 // command is one word of the command line. A new one is a file with its value
@@ -100,10 +103,38 @@ func (c *command) parse(e Env, fs *flag.FlagSet, args []string) (ok bool, code i
 		c.help(e.Stdout, fs)
 		return false, exitOK
 	default:
-		fmt.Fprintf(e.Stderr, "%s: %v\n\n", c.name, err)
-		c.help(e.Stderr, fs)
-		return false, exitUsage
+		return false, e.report(usageError(fmt.Sprintf("%s: %v%s; see: nomad-driver-wardyn help %s", c.name, err, c.nearFlag(fs, err), c.name)))
 	}
+}
+
+// nearFlag tells the flag that was probably meant, where one is unknown.
+func (c *command) nearFlag(fs *flag.FlagSet, err error) string {
+	unknown, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !ok {
+		return ""
+	}
+	var known []string
+	fs.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
+	return meant("-", unknown, known)
+}
+
+// meant asks whether a near name was meant, "" where none is near.
+func meant(prefix, name string, known []string) string {
+	if near, ok := nearest.Name(name, known); ok {
+		return fmt.Sprintf("; did you mean %s%s?", prefix, near)
+	}
+	return ""
+}
+
+// noCommand is the mistake of a name that is no command's.
+func noCommand(name string) usageError {
+	var known []string
+	for _, c := range commands() {
+		if !c.hidden {
+			known = append(known, c.name)
+		}
+	}
+	return usageError(fmt.Sprintf("there is no command %q%s; see: nomad-driver-wardyn help", name, meant("", name, known)))
 }
 
 // parseMixed is parse for a command whose flags may stand before, between and

@@ -88,9 +88,7 @@ func Main(ctx context.Context, e Env) int {
 	}
 	c := find(name)
 	if c == nil {
-		fmt.Fprintf(e.Stderr, "there is no command %q\n\n", name)
-		usage(e.Stderr)
-		return exitUsage
+		return e.report(noCommand(name))
 	}
 	return c.run(ctx, e, c, rest)
 }

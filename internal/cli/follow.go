@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cli/supervise"
 )
@@ -50,7 +51,11 @@ func (r *run) exec(ctx context.Context, group *supervise.Group, over <-chan stru
 		}
 	}()
 	stdout, stderr := r.out.stdout(name), r.out.stderr(name)
-	code, err := r.back.exec(ctx, r.options.exec, r.options.argv, stdout, stderr)
+	var stdin io.Reader
+	if r.options.input {
+		stdin = r.env.Stdin
+	}
+	code, err := r.back.exec(ctx, r.options.exec, r.options.argv, stdin, stdout, stderr)
 	stdout.Flush()
 	stderr.Flush()
 	if err != nil {

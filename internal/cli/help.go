@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"flag"
-	"fmt"
 )
 
 var helpCommand = &command{
@@ -23,7 +22,7 @@ func help(_ context.Context, e Env, _ *command, args []string) int {
 	}
 	c := find(args[0])
 	if c == nil {
-		return e.report(usageError(fmt.Sprintf("there is no command %q", args[0])))
+		return e.report(noCommand(args[0]))
 	}
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	if c.flags != nil {

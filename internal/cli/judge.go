@@ -130,7 +130,7 @@ func (v *fileVerdict) note(at jobfile.Pos, format string, args ...any) {
 func (j judge) task(ctx context.Context, job *jobfile.Job, g jobfile.Group, t jobfile.Task, out *fileVerdict) {
 	if t.Driver != plugin.Name {
 		if t.Driver != "" { // else that was complained of
-			out.note(t.Pos, "task %q: driver %q, passed over", t.Name, t.Driver)
+			out.note(t.Pos, "task %q: driver %q, passed over%s", t.Name, t.Driver, meant("", t.Driver, []string{plugin.Name}))
 		}
 		return
 	}

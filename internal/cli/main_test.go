@@ -30,11 +30,12 @@ func TestDispatch(t *testing.T) {
 		stderr string
 	}{
 		"no command":            {nil, "", 2, "", "Usage: nomad-driver-wardyn COMMAND"},
-		"unknown command":       {[]string{"rnu"}, "", 2, "", `there is no command "rnu"`},
+		"unknown command":       {[]string{"rnu"}, "", 2, "", `error: there is no command "rnu"; did you mean run?; see: nomad-driver-wardyn help` + "\n"},
 		"help":                  {[]string{"help"}, "", 0, "version", ""},
 		"-h":                    {[]string{"-h"}, "", 0, "Usage:", ""},
 		"help of a command":     {[]string{"help", "version"}, "", 0, "-json", ""},
 		"help of nothing":       {[]string{"help", "x"}, "", 2, "", `there is no command "x"`},
+		"flag mistyped":         {[]string{"version", "-jsn"}, "", 2, "", "error: version: flag provided but not defined: -jsn; did you mean -json?; see: nomad-driver-wardyn help version\n"},
 		"help by flag":          {[]string{"version", "-h"}, "", 0, "Usage: nomad-driver-wardyn version [-json]", ""},
 		"unknown flag":          {[]string{"version", "-x"}, "", 2, "", "flag provided but not defined: -x"},
 		"version":               {[]string{"version"}, "", 0, "nomad-driver-wardyn 1.2.3 (", ""},
@@ -53,7 +54,8 @@ func TestDispatch(t *testing.T) {
 		e.LookupEnv = cookie(c.cookie)
 		code := Main(context.Background(), e)
 		if code != c.code || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) ||
-			(c.stdout == "") != (stdout.Len() == 0) || (c.stderr == "") != (stderr.Len() == 0) {
+			(c.stdout == "") != (stdout.Len() == 0) || (c.stderr == "") != (stderr.Len() == 0) ||
+			strings.HasPrefix(c.stderr, "error:") && stderr.String() != c.stderr { // one line, no page of help behind it
 			t.Errorf("%s: exit %d\nstdout: %s\nstderr: %s", name, code, stdout.String(), stderr.String())
 		}
 	}

@@ -61,6 +61,7 @@ type runOptions struct {
 	jwks         string // the file for the public keys of identities
 	exec         string // the task in which argv is run
 	argv         []string
+	input        bool // argv reads standard input
 	given        givenFlags
 	longestKill  time.Duration
 }
@@ -78,6 +79,7 @@ func (o *runOptions) bind(fs *flag.FlagSet) {
 	fs.StringVar(&o.logLevel, "log-level", "", "print the plugin's log from this `LEVEL` on: trace, debug, info, warn or error")
 	fs.StringVar(&o.jwks, "identity-jwks", "", "write the public keys that verify the run's workload identities to `FILE`,\n      as a JSON Web Key Set; it stays when the run ends")
 	fs.StringVar(&o.exec, "exec", "", "once `TASK` runs, run the command after -- in it, then stop the job")
+	fs.BoolVar(&o.input, "i", false, "with -exec: pass standard input on to the command, up to its end")
 }
 
 // clientsLongestKill is what a client allows as kill_timeout unless it is
@@ -120,6 +122,10 @@ func (o runOptions) check(extra []string) error {
 		return usageError("run: -exec needs a command: run -exec TASK JOB.nomad.hcl -- ARGV...")
 	case o.exec == "" && len(o.argv) > 0:
 		return usageError("run: a command after -- needs -exec TASK")
+	case o.input && o.exec == "":
+		return usageError("run: -i goes with -exec TASK")
+	case o.input && o.given.payload == "-":
+		return usageError("run: standard input is the payload (-payload -) and cannot be the command's too (-i): give the payload in a file")
 	case o.longestKill <= 0:
 		return usageError(fmt.Sprintf("run: -max-kill-timeout %s: want more than 0", o.longestKill))
 	case o.json && !o.decisions:

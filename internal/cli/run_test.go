@@ -69,9 +69,12 @@ func (p *pretended) start(_ context.Context, t jobfile.Task, stdout, stderr io.W
 	return proc, nil
 }
 
-func (p *pretended) exec(_ context.Context, task string, argv []string, stdout, stderr io.Writer) (int, error) {
+func (p *pretended) exec(_ context.Context, task string, argv []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	if argv[0] == "absent" {
 		return 0, errors.New("absent: not found")
+	}
+	if stdin != nil {
+		io.Copy(stdout, stdin)
 	}
 	fmt.Fprintf(stdout, "%s runs %q\nunfinished", task, argv)
 	fmt.Fprintln(stderr, "warned")
@@ -157,6 +160,7 @@ func runCall(t *testing.T, file string, flags, argv []string, stopAt ...string) 
 	var stdout bytes.Buffer
 	stderr := &watched{wanted: stopAt, interrupts: make(chan os.Signal, len(stopAt))}
 	e := testEnv(&stdout, nil)
+	e.Stdin = strings.NewReader("given\n")
 	e.Stderr, e.Interrupts = stderr, func() <-chan os.Signal { return stderr.interrupts }
 	e.Purge = func(_ context.Context, config map[string]any, kept bool) error {
 		c.purged = config
@@ -267,6 +271,7 @@ func TestRunOutput(t *testing.T) {
 		"group":      {file: "groups.nomad.hcl", args: []string{"-group", "b"}, code: 0},
 		"no-group":   {file: "groups.nomad.hcl", args: []string{"-group", "c"}, code: 1, err: "-group c: the job has a, b"},
 		"exec":       {file: "hang.nomad.hcl", args: []string{"-exec", "t"}, argv: []string{"sh", "-c"}, code: 2},
+		"exec-input": {file: "hang.nomad.hcl", args: []string{"-i", "-exec", "t"}, argv: []string{"cat"}, code: 1},
 		"exec-fails": {file: "hang.nomad.hcl", args: []string{"-exec", "t"}, argv: []string{"absent"}, code: 1},
 		"exec-task":  {file: "hang.nomad.hcl", args: []string{"-exec", "u"}, argv: []string{"x"}, code: 1, err: `-exec u: group "g" has no such task`},
 		"exec-never": {file: "mistakes.nomad.hcl", args: []string{"-exec", "t"}, argv: []string{"x"}, code: 1},
@@ -424,6 +429,8 @@ func TestRunArguments(t *testing.T) {
 		"two files":         {[]string{"a", "b"}, `"b" is too much`, runOptions{}},
 		"exec without argv": {[]string{"-exec", "t", "a"}, "-exec needs a command", runOptions{}},
 		"argv without exec": {[]string{"a", "--", "x"}, "needs -exec TASK", runOptions{}},
+		"input alone":       {[]string{"-i", "a"}, "-i goes with -exec", runOptions{}},
+		"input twice":       {[]string{"-i", "-exec", "t", "-payload", "-", "a", "--", "x"}, "-payload -", runOptions{}},
 		"json alone":        {[]string{"-json", "a"}, "-json goes with -decisions", runOptions{}},
 		"log level":         {[]string{"-log-level", "loud", "a"}, `-log-level "loud": want one of trace, debug`, runOptions{}},
 		"bad var":           {[]string{"-var", "x", "a"}, "want NAME=VALUE", runOptions{}},
