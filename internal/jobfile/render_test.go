@@ -77,6 +77,24 @@ func TestRenderMissingKey(t *testing.T) {
 	}
 }
 
+// TestRenderErrorsHoldNoSecret: a function that can do nothing with a text does
+// not tell the text.
+func TestRenderErrorsHoldNoSecret(t *testing.T) {
+	const secret = "(s3cret"
+	in := jobfile.Inputs{NomadVars: jobfile.NomadVars{"": {"p": {"k": secret}}}, Lookup: inputs.Lookup}
+	for call, want := range map[string]string{
+		"parseInt .": "invalid syntax", "parseFloat .": "invalid syntax", "parseBool .": "invalid syntax", "parseJSON .": "no JSON from byte 1",
+		"toJSON . | parseInt": "invalid syntax", `regexMatch . "a"`: "missing closing )", `regexReplaceAll . "a" "b"`: "missing closing )",
+		"base64Decode .": "byte 0", "base64URLDecode .": "byte 0", "loop .": "", "indent 1 . | parseInt": "invalid syntax",
+	} {
+		data := `{{ with (nomadVar "p").k.Value }}{{ ` + call + ` }}{{ end }}`
+		_, err := jobfile.Template{Data: data, Left: "{{", Right: "}}"}.Render(in)
+		if err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", call, err, want)
+		}
+	}
+}
+
 // TestTemplatesThatParseRender holds checkTemplate to Render: a template that
 // the parser accepts has no function that rendering does not know.
 func TestTemplatesThatParseRender(t *testing.T) {

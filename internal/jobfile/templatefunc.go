@@ -5,8 +5,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 	"text/template"
@@ -105,13 +107,16 @@ var localFunctions = template.FuncMap{
 			return map[string]any{}, nil
 		}
 		err := json.Unmarshal([]byte(s), &v)
-		return v, err
+		return v, withoutText(err)
 	},
-	"regexMatch": func(expr, s string) (bool, error) { return regexp.MatchString(expr, s) },
+	"regexMatch": func(expr, s string) (bool, error) {
+		found, err := regexp.MatchString(expr, s)
+		return found, withoutText(err)
+	},
 	"regexReplaceAll": func(expr, by, s string) (string, error) {
 		re, err := regexp.Compile(expr)
 		if err != nil {
-			return "", err
+			return "", withoutText(err)
 		}
 		return re.ReplaceAllString(s, by), nil
 	},
@@ -154,7 +159,25 @@ func emptyOr[T any](s string, parse func(string) (T, error)) (T, error) {
 	if s == "" {
 		return zero, nil
 	}
-	return parse(s)
+	v, err := parse(s)
+	return v, withoutText(err)
+}
+
+// withoutText says what is wrong with a text and not what is in it: it may be a
+// secret, of a Nomad variable or a token.
+func withoutText(err error) error {
+	var number *strconv.NumError
+	var expr *syntax.Error
+	var json *json.SyntaxError
+	switch {
+	case errors.As(err, &number):
+		return number.Err
+	case errors.As(err, &expr):
+		return errors.New(expr.Code.String())
+	case errors.As(err, &json):
+		return fmt.Errorf("no JSON from byte %d on", json.Offset)
+	}
+	return err
 }
 
 func contains(value, list any) (bool, error) {
