@@ -67,8 +67,12 @@ func (a *ask) readWorkspace(c TaskConfig, r SessionRules, f *faults) {
 	case taken && c.Workspace != nil:
 		f.add("workspace", nil, "volumes mount something at "+driver.WorkspacePath+" already", "remove one of the two")
 	case !taken && a.Workspace == "":
+		option := "workspace"
+		if c.Workspace == nil {
+			option = "repo" // which has the default workspace too, where there is no block
+		}
 		a.Binds = append(a.Binds, bind{
-			Source: defaultWorkspace, Target: driver.WorkspacePath, Yields: c.Workspace == nil && len(c.Repo) == 0,
+			Source: defaultWorkspace, Target: driver.WorkspacePath, Yields: c.Workspace == nil && len(c.Repo) == 0, Option: option,
 		})
 	}
 }

@@ -1,10 +1,12 @@
 package plugin
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -175,9 +177,13 @@ func TestFilesOfTheOptions(t *testing.T) {
 	credential := func(file string) map[string]any {
 		return map[string]any{"file": file, "hosts": []any{"a.example"}, "headers": []any{"X"}, "namespaces": []any{"*"}}
 	}
+	linked := filepath.Join(dir, "link")
+	if err := os.Symlink(wide, linked); err != nil {
+		t.Fatal(err)
+	}
 	h, err := hostConfig(operator(t, map[string]any{
 		"ca_file": open, "audit_dir": wide, "otlp": []any{map[string]any{"url": "https://c.example", "ca_file": filepath.Join(dir, "none")}},
-		"auth": map[string]any{"config": filepath.Join(dir, "none")}, "volumes": map[string]any{"paths": []any{"/srv/none-of-this"}},
+		"auth": map[string]any{"config": filepath.Join(dir, "none")}, "volumes": map[string]any{"paths": []any{"/srv/none-of-this", linked}},
 		"seccomp_profiles": map[string]any{"strict": dir},
 		"credential":       []any{map[string]any{"good": credential(key), "wide": credential(open)}},
 	}))
@@ -192,6 +198,11 @@ func TestFilesOfTheOptions(t *testing.T) {
 		want["audit_dir"] = "" // nobody else can tell
 	}
 	got := h.Files()
+	if i := slices.IndexFunc(got, func(f NamedFile) bool { return f.Path == linked }); i < 0 || !strings.Contains(got[i].Fault, fmt.Sprintf("no mount follows; list %q", wide)) {
+		t.Errorf("a link: %+v", got)
+	} else {
+		got = slices.Delete(got, i, i+1)
+	}
 	for _, f := range got {
 		if f.Needed != (f.Option == "otlp.ca_file" || f.Option == "audit_dir") {
 			t.Errorf("%s: needed %v", f.Option, f.Needed)

@@ -52,7 +52,7 @@ func (h HostConfig) Files() []NamedFile {
 		l.look("seccomp_profiles."+name, h.Limits.Seccomp[name], readable)
 	}
 	for _, dir := range h.Volumes.Paths {
-		l.look("volumes.paths", dir, func(path string) error { _, err := os.Stat(path); return err })
+		l.look("volumes.paths", dir, mountable)
 	}
 	return l.list
 }
@@ -89,6 +89,17 @@ func ownFolder(path string) error {
 		return err
 	}
 	return root.Close()
+}
+
+// mountable looks at a folder that jobs may mount, which no link may lead to.
+func mountable(path string) error {
+	if _, err := os.Stat(path); err != nil {
+		return err
+	}
+	if real := leadsTo(path); real != path {
+		return fmt.Errorf("it has a symbolic link in it, which no mount follows; list %q, where it leads", real)
+	}
+	return nil
 }
 
 // certificates looks for at least one in a PEM file.

@@ -32,7 +32,9 @@ func addMountTask(s map[string]*hclspec.Spec) {
 // mountAsk is what a task's author wants mounted beside binds.
 type mountAsk struct {
 	Tmpfs []runner.Tmpfs
-	Kept  []keptVolume
+	// tmpfsBy are the options that ask for them, by their targets.
+	tmpfsBy map[string]string
+	Kept    []keptVolume
 }
 
 // keptVolume is a volume that outlives the task.
@@ -43,16 +45,24 @@ type keptVolume struct {
 
 // readMounts reads mount, mounts and tmpfs. taken are the targets in use.
 func (a *ask) readMounts(c TaskConfig, h HostConfig, taken map[string]bool, f *faults) {
-	for field, v := range map[string]any{"mount": c.Mount, "mounts": c.Mounts} {
-		list, err := mapList(v)
+	a.tmpfsBy = map[string]string{}
+	for _, x := range []struct {
+		field string
+		value any
+	}{{"mount", c.Mount}, {"mounts", c.Mounts}} {
+		field := x.field
+		list, err := mapList(x.value)
 		if err != nil {
 			f.add(field, nil, err.Error(), `write mount { type = "tmpfs" target = "/scratch" }, one line each`)
 		}
 		for _, m := range list {
-			before := len(a.Binds)
+			before, memory := len(a.Binds), len(a.Tmpfs)
 			f.addEach(field, shownMount(m), a.readMount(m, h.Volumes, taken))
 			for i := range a.Binds[before:] {
 				a.Binds[before+i].Option, a.Binds[before+i].As = field, shownMount(m)
+			}
+			for _, t := range a.Tmpfs[memory:] {
+				a.tmpfsBy[t.Target] = field
 			}
 		}
 	}
@@ -70,6 +80,7 @@ func (a *ask) readMounts(c TaskConfig, h HostConfig, taken map[string]bool, f *f
 			continue
 		}
 		a.Tmpfs = append(a.Tmpfs, t)
+		a.tmpfsBy[t.Target] = "tmpfs"
 	}
 	slices.SortFunc(a.Tmpfs, func(x, y runner.Tmpfs) int { return strings.Compare(x.Target, y.Target) })
 }
@@ -223,11 +234,20 @@ func checkHostPaths(a ask, check func(string) error, f *faults) {
 // withoutLinks refuses a path of the host with a link on it, since none is
 // followed when it is opened, and says where it leads.
 func withoutLinks(host string) error {
-	real, err := filepath.EvalSymlinks(host)
-	if err != nil || real == host { // what cannot be looked at is told when it is opened
+	real := leadsTo(host)
+	if real == host {
 		return nil
 	}
 	return fmt.Errorf("source %q has a symbolic link in it, which is not followed; write %q, where it leads: the plugin option volumes.paths has to cover that", host, real)
+}
+
+// leadsTo is the path without the links on it, or itself where it cannot be
+// looked at, which is told when it is opened.
+func leadsTo(host string) string {
+	if real, err := filepath.EvalSymlinks(host); err == nil {
+		return real
+	}
+	return host
 }
 
 // take claims a target.

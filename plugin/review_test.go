@@ -203,3 +203,31 @@ func TestClassByRuntime(t *testing.T) {
 		}
 	}
 }
+
+// A mount is told by the option that it is written in.
+func TestSettingsOfMounts(t *testing.T) {
+	one := func(kv ...string) any {
+		m := map[string]any{}
+		for i := 0; i < len(kv); i += 2 {
+			m[kv[i]] = kv[i+1]
+		}
+		return []any{m}
+	}
+	config := map[string]any{
+		"image": "busybox:1", "volumes": []any{"local/v:/v"}, "tmpfs": []any{"/t"}, "workspace": map[string]any{},
+		"mount":  one("type", "bind", "source", "/srv/x", "target", "/b"),
+		"mounts": append(one("type", "bind", "source", "local/m", "target", "/m").([]any), one("type", "tmpfs", "target", "/u").([]any)...),
+	}
+	r := ReviewTask(Draft{Name: "t", Config: config}, hostOf(t, map[string]any{"volumes": map[string]any{"paths": []any{"/srv/x"}}}), NodeView{Unasked: true, Classes: node.Classes})
+	want := map[string]string{"/v": "volumes", "/t": "tmpfs", "/m": "mounts", "/u": "mounts", "/b": "mount, which the plugin option volumes allows", "/workspace": "workspace", "/local": ""}
+	for _, s := range r.Settings {
+		why, asked := want[s.Name]
+		if asked && why != s.Why {
+			t.Errorf("%s by %q, want %q", s.Name, s.Why, why)
+		}
+		delete(want, s.Name)
+	}
+	if len(want) > 0 || len(r.Faults) > 0 {
+		t.Errorf("lacks %v, %v", want, r.Faults)
+	}
+}

@@ -57,11 +57,11 @@ func (s *settingList) mounts(t *driverpb.TaskConfig, j judged, pl plan) {
 		value, by, why := strings.TrimPrefix(m.Source, t.GetAllocDir()+"/"), ByDefault, ""
 		switch b, own := asked[m.Target]; {
 		case own && b.Host != "":
-			value, by, why = b.Host, ByAuthor, "volumes, which the plugin option volumes allows"
+			value, by, why = b.Host, ByAuthor, b.Option+", which the plugin option volumes allows"
 		case own && b.Yields:
 			value = b.Source.String()
 		case own:
-			value, by, why = b.Source.String(), ByAuthor, "volumes"
+			value, by, why = b.Source.String(), ByAuthor, b.Option
 		case m.Volume != "":
 			kind, _, name := driver.KeptName(m.Volume)
 			value, by, why = "kept as "+name, ByAuthor, kind
@@ -77,17 +77,19 @@ func (s *settingList) mounts(t *driverpb.TaskConfig, j judged, pl plan) {
 		s.add(home.Path, "kept as "+name, ByAuthor, "home")
 	}
 	for _, m := range pl.Spec.Sandbox.Task.Tmpfs {
-		s.tmpfs(m, slices.Contains(j.ask.Tmpfs, m))
+		s.tmpfs(m, j.ask.tmpfsBy[m.Target])
 	}
 }
 
-func (s *settingList) tmpfs(m runner.Tmpfs, asked bool) {
+// tmpfs tells of a folder in memory; option is the job's that asks for it, if
+// one does.
+func (s *settingList) tmpfs(m runner.Tmpfs, option string) {
 	value := fmt.Sprintf("%d MiB of memory", m.SizeMiB)
 	if m.ReadOnly {
 		value = "empty (read-only)"
 	}
-	if asked {
-		s.add(m.Target, value, ByAuthor, "tmpfs")
+	if option != "" {
+		s.add(m.Target, value, ByAuthor, option)
 		return
 	}
 	s.add(m.Target, value, ByDefault, "")

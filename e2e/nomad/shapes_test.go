@@ -145,8 +145,8 @@ func (c *cluster) lifecycle(t *testing.T) {
 // refusedShapes: one message names all that is refused, and nothing is made.
 func (c *cluster) refusedShapes(t *testing.T) {
 	for name, parts := range map[string][]string{
-		"08-devices-caps":        {"privileged = true", "/dev/ttyACM0", "/dev/video0", "NET_RAW", "NET_ADMIN", "apparmor=unconfined"},
-		"07-hcl-spelling-matrix": {"port_map: where the task listens is written on the group's port"},
+		"08-devices-caps":        {"privileged = true", "/dev/ttyACM0", "/dev/video0", "NET_RAW", "NET_ADMIN", "apparmor=unconfined", "refused for 6 reasons", "server * Not Restarting: Error was unrecoverable"},
+		"07-hcl-spelling-matrix": {"old-forms * Not Restarting: Error was unrecoverable", "port_map: where the task listens is written on the group's port"},
 	} {
 		a := c.until(t, c.shape(t, name), "failed")
 		wants(t, "the events of "+name, events(a), parts...)
@@ -169,6 +169,7 @@ func (c *cluster) drained(t *testing.T) {
 	wants(t, "the log", c.CLI(t, "alloc", "logs", "-task", "start", a.ID), "grpc "+port+" on "+c.nodeID(t))
 	c.CLI(t, "job", "stop", "-detach", job)
 	c.Eventually(t, 60*time.Second, "the kill signal came", said("got TERM"))
+	wants(t, "the events", events(c.alloc(t, job)), "Waiting 2m30s before force killing")
 }
 
 // drain are the changes by which shape 03 runs here: without what is refused, and

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/doctor"
 	"github.com/wardyn/nomad-driver-wardyn/plugin"
@@ -74,18 +75,20 @@ func examine(ctx context.Context, e Env, o doctorOptions) ([]doctor.Finding, err
 	if e.Facts == nil {
 		return nil, errors.New("this program was built without an engine")
 	}
-	config, lines, err := readPluginConfig(o.pluginConfig)
+	options, lines, err := readPluginConfig(o.pluginConfig)
 	if err != nil {
 		return nil, err
 	}
-	h, faults := plugin.ReviewHostConfig(config)
-	facts, err := e.Facts(ctx, h, o.deep)
-	if err != nil {
-		return nil, err
-	}
+	h, faults := plugin.ReviewHostConfig(options)
+	var config []string
 	for _, f := range faults {
-		facts.Config = append(facts.Config, problem{File: o.pluginConfig, Line: lines.find(f.Field), Fault: f}.String())
+		config = append(config, problem{File: o.pluginConfig, Line: lines.find(f.Field), Fault: f}.String())
 	}
+	facts, err := e.Facts(ctx, h, o.deep)
+	if err != nil { // likely because of one of the faults
+		return nil, errors.New(strings.Join(append(config, err.Error()), "\nerror: "))
+	}
+	facts.Config = config
 	for _, f := range h.Files() {
 		facts.Files = append(facts.Files, doctor.File(f))
 	}

@@ -24,9 +24,11 @@ func TestDoctor(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		"an error":     {nil, away, nil, 1, "ERROR  engine: the Docker engine at unix:///x.sock does not answer: refused\n       -> start it", ""},
-		"JSON":         {[]string{"-json"}, away, nil, 1, `"worst": "error"`, ""},
-		"no facts":     {nil, away, errors.New("no host"), 2, "", "error: no host"},
+		"an error": {nil, away, nil, 1, "ERROR  engine: the Docker engine at unix:///x.sock does not answer: refused\n       -> start it", ""},
+		"JSON":     {[]string{"-json"}, away, nil, 1, `"worst": "error"`, ""},
+		"no facts": {nil, away, errors.New("no host"), 2, "", "error: no host"},
+		"both": {[]string{"-plugin-config", filepath.Join("testdata", "validate", "agent.hcl")}, away, errors.New("no host"), 2, "",
+			"agent.hcl:11: data_dirr: there is no option of this name; did you mean data_dir?\nerror: "},
 		"an argument":  {[]string{"x"}, away, nil, 2, "", "unexpected argument"},
 		"absent file":  {[]string{"-plugin-config", "/nonexistent"}, away, nil, 2, "", "no such file"},
 		"config fault": {[]string{"-plugin-config", filepath.Join("testdata", "validate", "agent.hcl")}, away, nil, 1, "agent.hcl:11: data_dirr: there is no option", ""},
