@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -189,7 +190,7 @@ func stageMounts(d taskpath.Dirs, stage string, binds []bind) error {
 	for i, m := range binds {
 		f, err := openBind(d, m)
 		if err != nil {
-			return fmt.Errorf("volumes: %w: %w", runner.ErrInvalid, err)
+			return fmt.Errorf("mount at %s: %w: %w%s", m.Target, runner.ErrInvalid, err, m.remedy(err))
 		}
 		_, err = taskpath.Stage(stage, strconv.Itoa(i), f)
 		f.Close()
@@ -207,6 +208,18 @@ func openBind(d taskpath.Dirs, b bind) (*os.File, error) {
 		return taskpath.OpenHost(b.Host)
 	}
 	return d.Open(b.Source, !b.ReadOnly)
+}
+
+// remedy tells what there is to do about a source that is not there.
+func (b bind) remedy(err error) string {
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return ""
+	case b.Host != "":
+		return "; make it on the node, or remove the mount"
+	default:
+		return "; an artifact or template puts it there, and an empty folder is made where the mount is not read-only"
+	}
 }
 
 // undoStack undoes what was done, the latest first.

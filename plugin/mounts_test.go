@@ -90,3 +90,20 @@ func TestK32Sockets(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+// A source that is not there is refused with the place it was to be mounted at,
+// whichever option named it, and with what to do.
+func TestK31MissingSource(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	for name, config := range map[string]any{
+		"volumes": []any{"local/none:/m1:ro"},
+		"mount":   []any{map[string]any{"type": "bind", "source": "local/none", "target": "/m1", "readonly": true}},
+	} {
+		c := args("true")
+		c[name] = config
+		_, _, err := b.host.StartTask(b.ctx(), b.task("web", c))
+		if err == nil || !strings.Contains(err.Error(), "mount at /m1: ") || !strings.Contains(err.Error(), "template") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
