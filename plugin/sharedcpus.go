@@ -17,7 +17,7 @@ const (
 	// without cores of their own: they lose one whenever another task reserves it.
 	cpusEvery = 3 * time.Second
 	// cpusAgain is after how many looks a task is pinned though nothing changed:
-	// it may have been parked, or its sidecar replaced, since.
+	// that may have failed, or it was parked or its sidecar replaced since.
 	cpusAgain = 10
 )
 
@@ -54,10 +54,9 @@ func (p *Plugin) keepCPUs(b *Backend, t *task, every time.Duration) {
 	told := false
 	for pinned, looks := "", 0; ; looks++ {
 		if now := sharedCPUs(t.config); now != "" && (now != pinned || looks%cpusAgain == 0) {
+			pinned = now // also when it fails: it is tried again later, and not at each look
 			err := pinWithin(t.ctx, pinner, t.state.Ref, now)
-			if err == nil {
-				pinned = now
-			} else if !told && t.ctx.Err() == nil && !errors.Is(err, runner.ErrPrecondition) {
+			if err != nil && !told && t.ctx.Err() == nil && !errors.Is(err, runner.ErrPrecondition) {
 				told = true
 				p.taskLog(t).Warn("the task may run on CPUs that another has reserved; trying on", "cpus", now, "error", err)
 			}

@@ -35,6 +35,7 @@ func TestNomad(t *testing.T) {
 			t.Run("signals", c.signals)
 			t.Run("parked", c.parked)
 			t.Run("actions", c.actions)
+			t.Run("cores", c.cores)
 			t.Run("plugin killed", func(t *testing.T) { c.killedUnder(t, c.pluginPID) })
 			t.Run("plugin and keeper killed", func(t *testing.T) { c.killedUnder(t, c.pluginPID, c.keeperPID) })
 			t.Run("agent killed", c.agentKilled)
