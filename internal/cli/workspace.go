@@ -50,6 +50,9 @@ func (r *run) workspace(p *placement) (*workspace, error) {
 	if r.options.allocRoot == "" {
 		alloc = filepath.Join(temp, "alloc")
 	}
+	if err := apart(p.group, temp, alloc); err != nil {
+		return nil, err
+	}
 	w := &workspace{temp: temp, data: filepath.Join(temp, "data"), alloc: alloc, keep: r.options.keep}
 	r.config["data_dir"] = w.data
 	if r.options.allocRoot != "" {
