@@ -82,13 +82,22 @@ func (p *parts) onNode() []string {
 	for _, it := range []struct{ path, what string }{
 		{p.keeper.Socket, "the output keeper"}, {keeper.HolderSocket(p.keeper.Socket), "the holder beside the output keeper"},
 		{filepath.Join(p.dir.RunRoot(), control.CtlSocket), "the socket of ctl"}, {p.stageRoot(), "what jobs have mounted"},
-		{p.dir.RunRoot(), "the run root"},
 	} {
 		if _, err := os.Lstat(it.path); err == nil {
 			out = append(out, fmt.Sprintf("%s (%s)", it.path, it.what))
 		}
 	}
+	// An empty one may be there because somebody looked, as this does.
+	if root := p.dir.RunRoot(); hasEntries(root) {
+		out = append(out, root+" (the run root)")
+	}
 	return out
+}
+
+// hasEntries reports whether a folder is there and has something in it.
+func hasEntries(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) > 0
 }
 
 func purgeInstallation(ctx context.Context, h plugin.HostConfig, kept bool) error {
