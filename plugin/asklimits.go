@@ -12,21 +12,6 @@ import (
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
-// grantable are the capabilities an operator may let tasks keep. The rest
-// reach beyond the sandbox, or round its proxy.
-var grantable = []string{
-	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "IPC_LOCK", "KILL", "NET_BIND_SERVICE",
-	"SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT", "SYS_NICE", "SYS_PTRACE",
-}
-
-// kernelCaps are all that there are: a drop may name any, and a misspelt one is
-// found.
-var kernelCaps = append([]string{
-	"AUDIT_CONTROL", "AUDIT_READ", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE", "DAC_READ_SEARCH", "IPC_OWNER", "LEASE",
-	"LINUX_IMMUTABLE", "MAC_ADMIN", "MAC_OVERRIDE", "MKNOD", "NET_ADMIN", "NET_BROADCAST", "NET_RAW", "PERFMON", "SYSLOG",
-	"SYS_ADMIN", "SYS_BOOT", "SYS_MODULE", "SYS_PACCT", "SYS_RAWIO", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "WAKE_ALARM",
-}, grantable...)
-
 var ulimits = []string{
 	"core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc",
 	"rss", "rtprio", "rttime", "sigpending", "stack",
@@ -54,32 +39,6 @@ func (a *ask) readLimits(c TaskConfig, h HostConfig, f *faults) {
 	a.readUlimits(c, h, f)
 	a.readMore(c, h, f)
 	a.readSysctls(c.Sysctl, f)
-}
-
-func (a *ask) readCaps(c TaskConfig, h HostConfig, f *faults) {
-	var drop []string
-	for _, name := range c.CapDrop {
-		n := capName(name)
-		if n != "ALL" && !slices.Contains(kernelCaps, n) {
-			f.add("cap_drop", name, "there is no such capability", "correct the name; all are dropped anyhow but those of cap_add")
-		}
-		drop = append(drop, n)
-	}
-	for _, name := range c.CapAdd {
-		switch n := capName(name); {
-		case !slices.Contains(grantable, n):
-			f.add("cap_add", name, "this capability is never given to a sandbox", "remove it")
-		case !slices.Contains(h.AllowCaps, n):
-			f.add("cap_add", name, "the operator does not allow it (plugin option allow_caps)", "remove it")
-		case !slices.Contains(drop, n) && !slices.Contains(a.CapAdd, n):
-			a.CapAdd = append(a.CapAdd, n)
-		}
-	}
-	slices.Sort(a.CapAdd)
-}
-
-func capName(s string) string {
-	return strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(s)), "CAP_")
 }
 
 func (a *ask) readUlimits(c TaskConfig, h HostConfig, f *faults) {

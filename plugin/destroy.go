@@ -96,6 +96,7 @@ func removeRun(ctx context.Context, b *Backend, run uuid.UUID) error {
 		b.Outputs.Finish(ctx, outputOf(b, run, "", ""), lastFlush),
 		b.Control.Forget(run),
 		b.removeParkMark(run),
+		b.removeHeld(run),
 		taskpath.Unstage(stageDir(b, run.String())),
 	)
 }

@@ -106,3 +106,10 @@ func (r *recorders) hide(secret string) {
 		x.Hide(secret)
 	}
 }
+
+// secrets are what hide was told, in the order of that.
+func (r *recorders) secrets() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.hidden)
+}

@@ -108,8 +108,8 @@ type explanation struct {
 }
 
 // explain judges a host by the address guard if it is an address, by the lists and
-// by what was decided about its first use, in the proxy's order. What it resolves to is judged by the proxy, request
-// by request.
+// by what was decided about its first use, in the proxy's order. What it resolves
+// to is judged by the proxy, request by request.
 func explain(s state, h HostConfig, decided []control.Approval, a egress.Authority) explanation {
 	find := func(entries []string, parse func(string) (egress.Entry, error)) (egress.Entry, bool) {
 		list, _ := egress.ParseList(entries, parse)

@@ -64,6 +64,7 @@ type task struct {
 	credentials []control.Credential
 	ports       *ports.Set
 	parking     parking
+	held        heldSignals
 	execs       recorders // of commands in the task that run now
 	unrecorded  sync.Once // tells that some of the output is not recorded
 	// setup is what runs before the task has a sandbox; nil when nothing does.

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -181,5 +182,29 @@ func TestSettingsOfPowers(t *testing.T) {
 		if s := got[name]; s.Value != want.Value || s.By != want.By {
 			t.Errorf("%s: %+v, want %+v", name, s, want)
 		}
+	}
+}
+
+// K35: a name that is no capability's is refused with what was probably meant, in
+// cap_drop as well, where it would be left in.
+func TestNoSuchCapability(t *testing.T) {
+	h := closedHost
+	h.AllowCaps = []string{"CHOWN"}
+	for _, c := range []struct{ option, name, want string }{
+		{"cap_drop", "cap_chwon", `cap_drop = "cap_chwon": there is no such capability; did you mean "CHOWN"?`},
+		{"cap_drop", "NET-RAW", `cap_drop = "NET-RAW": there is no such capability; did you mean "NET_RAW"?`},
+		{"cap_drop", "everything", `cap_drop = "everything": there is no such capability; remove it`},
+		{"cap_add", "CHWON", `cap_add = "CHWON": there is no such capability; did you mean "CHOWN"?`},
+		{"cap_add", "all", `cap_add = "all": this capability is never given to a sandbox; remove it`},
+		{"cap_drop", "all", ""}, {"cap_drop", "cap_net_raw", ""}, {"cap_drop", "CHECKPOINT_RESTORE", ""},
+	} {
+		_, err := planOf(t, map[string]any{c.option: []any{c.name}}, h)
+		if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	p, err := planOf(t, map[string]any{"cap_add": []any{"CHOWN"}, "cap_drop": []any{"ALL"}}, h)
+	if err != nil || !slices.Equal(p.Spec.Sandbox.Task.CapAdd, []string{"CHOWN"}) {
+		t.Errorf("%v", err)
 	}
 }

@@ -185,6 +185,9 @@ func (p *Plugin) resumeParked(b *Backend, t *task) error {
 	if err := p.unpark(b, t); err != nil {
 		p.taskLog(t).Warn("the mark of a parked task stays; a restart of the plugin will think it parked", "error", err)
 	}
+	t.held.mu.Lock()
+	p.forgetHeld(b, t) // of a process that is no more
+	t.held.mu.Unlock()
 	p.events.emit(t.config, "Task resumed: its command was started again", "state", "running")
 	return nil
 }

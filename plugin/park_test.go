@@ -60,8 +60,11 @@ func TestK14Park(t *testing.T) {
 		if _, err := b.host.ExecTask(b.ctx(), tc.ID, []string{"true"}, 0); err == nil || !strings.Contains(err.Error(), "it is parked; resume it first") {
 			t.Errorf("exec: %v", err)
 		}
-		if err := b.host.SignalTask(b.ctx(), tc.ID, "SIGHUP"); err == nil || !strings.Contains(err.Error(), "parked") {
+		if err := b.host.SignalTask(b.ctx(), tc.ID, "SIGTERM"); err == nil || !strings.Contains(err.Error(), "parked") {
 			t.Errorf("signal: %v", err)
+		}
+		if err := b.host.SignalTask(b.ctx(), tc.ID, "SIGHUP"); err != nil { // else the client would end the task
+			t.Errorf("signal of a change: %v", err)
 		}
 		if _, errs, code := b.ask(tc.ID, "suspend"); code != 1 || !strings.Contains(errs, "parked") {
 			t.Errorf("freeze: %q %d", errs, code)

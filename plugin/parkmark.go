@@ -53,20 +53,25 @@ func Parked(dir string, run uuid.UUID) bool {
 	return err == nil
 }
 
-// saveParkMark writes a mark in one step, on the disk for certain.
-func (b *Backend) saveParkMark(run uuid.UUID, m parkMark) (err error) {
+// saveParkMark writes a mark.
+func (b *Backend) saveParkMark(run uuid.UUID, m parkMark) error {
 	data, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	tmp := b.parkPath(run) + ".new"
+	return writeDurably(b.parkPath(run), data)
+}
+
+// writeDurably writes a file in one step, on the disk for certain.
+func writeDurably(path string, data []byte) error {
+	tmp := path + ".new"
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, werr := f.Write(data)
 	if err = errors.Join(werr, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(tmp, b.parkPath(run))
+		err = os.Rename(tmp, path)
 	}
 	if err != nil {
 		os.Remove(tmp) // on a full disk nothing else would

@@ -71,12 +71,41 @@ func (t *task) outputNow() keeper.Task {
 	out := t.output
 	if out.Record != nil {
 		rec := *out.Record
-		rec.Secrets = slices.Concat(rec.Secrets, t.control().SecretValues())
-		slices.Sort(rec.Secrets)
-		rec.Secrets = slices.Compact(rec.Secrets)
+		rec.Secrets = withinMessage(slices.Concat(rec.Secrets, t.control().SecretValues()), t.execs.secrets())
 		out.Record = &rec
 	}
 	return out
+}
+
+// withinMessage is secrets, and of those that were such before the latest, as many
+// as fit into a message beside them. Neither has any twice.
+func withinMessage(secrets, before []string) []string {
+	slices.Sort(secrets)
+	out := slices.Compact(secrets)
+	room := maxHidden - len(strings.Join(out, ""))
+	for _, s := range slices.Backward(before) {
+		if slices.Contains(out, s) {
+			continue
+		}
+		if room -= len(s); room < 0 {
+			break
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// outputSink hands a task's output over with what its recording is not to show at
+// that moment: one that was parked is started again long after it was planned, and
+// maybe by another keeper, which knows nothing of what was hidden since.
+type outputSink struct {
+	to Outputs
+	of *task
+}
+
+// Follow is for runner.OutputSink.
+func (s outputSink) Follow(ctx context.Context, ref string, o runner.OutputStream) error {
+	return s.to.Sink(s.of.outputNow()).Follow(ctx, ref, o)
 }
 
 // recordingTitle says of what a recording is.

@@ -190,3 +190,55 @@ func TestK36SessionIsTapped(t *testing.T) {
 		t.Errorf("recorded %q, %v", got, err)
 	}
 }
+
+// I3, K14: a credential's value is hidden in what a parked task prints once it
+// runs again, also by a keeper that has never been told of it.
+func TestI3SecretsOfBeforeTheResumeAreHidden(t *testing.T) {
+	next := make(chan string)
+	b := newBench(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{"count": counting(next)}}})
+	c := recordedArgs("count")
+	c["egress"] = []any{map[string]any{"allow": []any{"api.example"}}}
+	c["inject"] = map[string]any{"k": map[string]any{"host": "api.example", "header": "X-Key", "secret_file": "secrets/key"}}
+	tc := b.task("web", c)
+	write := func(secret string) {
+		if err := os.WriteFile(filepath.Join(tc.AllocDir, "web/secrets/key"), []byte(secret), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("planted-secret-1")
+	if _, _, err := b.host.StartTask(b.ctx(), tc); err != nil {
+		t.Fatal(err)
+	}
+	own, _ := b.plugin().tasks.get(TaskID(tc.ID))
+	write("planted-secret-2")
+	if _, err := own.credentials[0].Value(); err != nil { // as the sidecar asks for it
+		t.Fatal(err)
+	}
+	if out, errs, code := b.ask(tc.ID, "suspend", "-cold"); code != 0 {
+		t.Fatalf("%q %q %d", out, errs, code)
+	}
+	write("planted-secret-3")
+	if out, errs, code := b.ask(tc.ID, "resume"); code != 0 { // the fake makes a recorder of its own each time
+		t.Fatalf("%q %q %d", out, errs, code)
+	}
+	next <- "planted-secret-1, planted-secret-2, planted-secret-3, printed"
+	text := ""
+	b.eventually("the line is recorded", func() bool {
+		text, _, _ = b.ask(tc.ID, "recording", "cat")
+		return strings.Contains(text, "printed")
+	})
+	if strings.Contains(text, "planted") {
+		t.Errorf("recorded: %s", text)
+	}
+	next <- "end"
+	b.wait(tc.ID)
+}
+
+// K36: what one message cannot hold is left out from the oldest on.
+func TestK36HiddenSecretsFitIntoAMessage(t *testing.T) {
+	large := strings.Repeat("x", maxHidden/2)
+	got := withinMessage([]string{"b", "a", "b"}, []string{"oldest" + large, "older" + large, "a", "latest"})
+	if !slices.Equal(got, []string{"a", "b", "latest", "older" + large}) {
+		t.Errorf("%d secrets, the first are %.20q", len(got), got)
+	}
+}

@@ -25,7 +25,15 @@ func suspend(c verbCall) error {
 	if c.cold {
 		return c.park()
 	}
-	return c.freeze((driver.Driver).Suspend, "suspended")
+	_, b, err := c.plugin.living(string(c.task.id))
+	if err != nil {
+		return plainError(err)
+	}
+	if err := b.Driver.Suspend(c.ctx, c.task.state.Ref, true); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.out, "suspended")
+	return nil
 }
 
 // park stops the sandbox's main process and frees its slot; one that is parked
@@ -55,18 +63,14 @@ func resume(c verbCall) error {
 		fmt.Fprintln(c.out, "running")
 		return nil
 	}
-	return c.freeze(func(d driver.Driver, ctx context.Context, id string, _ bool) error { return d.Resume(ctx, id) }, "running")
-}
-
-func (c verbCall) freeze(do func(d driver.Driver, ctx context.Context, id string, warm bool) error, state string) error {
 	_, b, err := c.plugin.living(string(c.task.id))
 	if err != nil {
 		return plainError(err)
 	}
-	if err := do(b.Driver, c.ctx, c.task.state.Ref, true); err != nil {
+	if err := c.plugin.thaw(c.ctx, b, c.task); err != nil {
 		return err
 	}
-	fmt.Fprintln(c.out, state)
+	fmt.Fprintln(c.out, "running")
 	return nil
 }
 
@@ -91,6 +95,7 @@ func snapshot(c verbCall) error {
 	ctx, cancel := context.WithTimeout(c.plugin.life, snapshotTimeout)
 	defer cancel()
 	s, err := b.Driver.Snapshot(ctx, c.task.state.Ref, driver.NamedSnapshot(namespace, c.args[0]), driver.StripEnv(c.task.config.GetEnv()))
+	c.plugin.sendIfRunning(b, c.task)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -48,7 +47,7 @@ func (p *Plugin) watchSetup(b *Backend, t *task, s *driver.SetupSpec, every time
 			p.taskLog(t).Warn("what a setup made could not be measured whole", "error", err)
 		}
 		if limit := t.state.DiskMiB; p.endsForDisk(n, limit) {
-			return fmt.Errorf("%w", errSetupDisk(overDisk(name, n, limit)))
+			return errSetupDisk(overDisk(name, n, limit))
 		}
 		return nil
 	}

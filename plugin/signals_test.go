@@ -116,8 +116,8 @@ func TestK11Signals(t *testing.T) {
 	if list, _ := b.fake.ListSandboxes(t.Context()); !list[0].Suspended {
 		t.Error("SIGSTOP did not freeze the sandbox")
 	}
-	if err := b.host.SignalTask(b.ctx(), tc.ID, "SIGHUP"); err == nil {
-		t.Error("a frozen task took a signal")
+	if err := b.host.SignalTask(b.ctx(), tc.ID, "SIGTERM"); err == nil || !strings.Contains(err.Error(), "resume it first") {
+		t.Errorf("a frozen task took a signal that is to end it: %v", err)
 	}
 	// A frozen task stops all the same.
 	if err := b.host.StopTask(b.ctx(), tc.ID, time.Minute, ""); err != nil {

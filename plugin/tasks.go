@@ -166,20 +166,10 @@ func (p *Plugin) SignalTask(ctx context.Context, r *driverpb.SignalTaskRequest) 
 	if err != nil {
 		return nil, err
 	}
-	if t.parking.until() != nil {
-		if signal != "SIGCONT" {
-			return nil, callError(fmt.Errorf("signal %s to task %q: %w", signal, t.config.GetName(), errParked))
-		}
-		return &driverpb.SignalTaskResponse{}, callError(p.resumeParked(b, t))
-	}
-	s, ok := b.Runner.(runner.Signaler)
-	if !ok {
-		return nil, callError(fmt.Errorf("signals: %w", runner.ErrUnsupported))
-	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if err := s.Signal(ctx, t.state.Ref, signal); err != nil {
-		return nil, callError(fmt.Errorf("signal %s to task %q: %w", signal, t.config.GetName(), err))
+	if err := p.signal(ctx, b, t, signal); err != nil {
+		return nil, callError(err)
 	}
 	return &driverpb.SignalTaskResponse{}, nil
 }

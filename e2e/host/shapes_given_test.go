@@ -96,10 +96,11 @@ func boundAndServed(t *testing.T, image string) {
 	state := t.TempDir()
 	a := attend(t, "-host-volume", "shape-state="+state, shape(t, "01-web-template-bind", image,
 		`["httpd", "-f", "-v", "-p", "8080", "-h", "/srv", "-c", "/etc/httpd.conf"]`,
-		`["/bin/sh", "-c", "id -un > /var/lib/app/who; exec httpd -f -v -p 8080 -h /srv -c /etc/httpd.conf"]`))
+		`["/bin/sh", "-c", "id -un > /var/lib/app/who; exec httpd -f -v -p 8080 -h /srv -c /etc/httpd.conf"]`, `"10s"`, `"1s"`))
 	a.until(t, "app * Started")
 	url := "http://" + a.address(t, "http") + "/"
 	a.Eventually(t, "the bound page is served", func() bool { return strings.HasPrefix(page(url), "alloc ") })
+	a.until(t, ` * Check of service "shape-01": passing: 200 OK`)
 	who, err := os.ReadFile(filepath.Join(state, "who"))
 	if err != nil || strings.TrimSpace(string(who)) != "root" {
 		t.Errorf("the host volume has %q, %v", who, err)
@@ -114,8 +115,8 @@ func boundAndServed(t *testing.T, image string) {
 // there, and its kill signal comes long before a SIGKILL would.
 func drained(t *testing.T, image string) {
 	a := attend(t, "-max-kill-timeout", "150s", shape(t, "03-api-drain-canary", image, `network_mode = "host"`, "",
-		`args         = ["--port", "18080"]`, `command = "/bin/sh"`+"\n"+`args = ["-c", "trap 'echo got TERM; exec sleep 6' TERM; echo grpc $GRPC_PORT on [$NODE_ID] http $NOMAD_PORT_http; while :; do sleep 0.2; done"]`,
-		"static = 18080", "to = 18080",
+		`args         = ["--port", "18080"]`, `command = "/bin/sh"`+"\n"+`args = ["-c", "trap 'echo got TERM; exec sleep 6' TERM; mkdir /tmp/w; echo fine > /tmp/w/health; httpd -p 18080 -h /tmp/w; echo grpc $GRPC_PORT on [$NODE_ID] http $NOMAD_PORT_http; while :; do sleep 0.2; done"]`,
+		"static = 18080", "to = 18080", `"3s"`, `"1s"`,
 		`"`+image+`"`+"\n      }\n\n      resources {\n        cpu    = 250", `"`+image+`"`+"\ncommand = \"/bin/true\"\n      }\n\n      resources {\n        cpu    = 250"))
 	a.until(t, "start   | grpc ")
 	_, port, _ := strings.Cut(a.address(t, "grpc"), ":")
@@ -123,6 +124,7 @@ func drained(t *testing.T, image string) {
 	if said := regexp.MustCompile(`grpc ` + port + ` on \[[0-9a-f-]{36}\] http 18080\n`); !said.MatchString(a.String()) {
 		t.Errorf("want %s\n%s", said, a)
 	}
+	a.until(t, `start   * Check of service "shape-03": passing: 200 OK`)
 	code := a.stop(t)
 	if text := a.String(); !strings.Contains(text, "got TERM") || code != 0 || strings.Contains(text, "kill_timeout = 2m30s is cut") {
 		t.Errorf("exit code %d\n%s", code, text)

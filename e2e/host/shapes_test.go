@@ -58,6 +58,7 @@ func TestShapesRun(t *testing.T) {
 			t.Errorf("exit code %d\n%s", r.code, r.stderr)
 		}
 	})
+	t.Run("12 database", func(t *testing.T) { testenv.EachClass(t, database) })
 	t.Run("13 identity", func(t *testing.T) { testenv.EachClassAtOnce(t, identity) })
 	t.Run("15 lifecycle", func(t *testing.T) {
 		r := run(t, shape(t, "15-init-script-lifecycle", image))

@@ -19,12 +19,15 @@ func (w *work) verb(t *testing.T, words ...string) (exit host.ExitResult, stdout
 func TestFreezeAndSnapshot(t *testing.T) {
 	r := newRig(t)
 	each(t, func(t *testing.T, class string) {
-		w := r.start(t, class, "i=0; while [ ! -e /local/go ]; do i=$((i+1)); echo $i > /local/n; sleep 0.05; done; exit 7")
+		w := r.start(t, class, "trap 'echo hup >> /local/hups' HUP; i=0; while [ ! -e /local/go ]; do i=$((i+1)); echo $i > /local/n; sleep 0.05; done; exit 7")
 		eventually(t, "it counts", func() bool { return w.count(t) != "" })
 		if exit, out, errs := w.verb(t, "suspend"); exit.ExitCode != 0 || out != "suspended\n" {
 			t.Fatalf("suspend: %+v, %q, %q", exit, out, errs)
 		}
-		frozen := w.count(t)
+		frozen, hups := w.count(t), filepath.Join(w.Dir().Local, "hups")
+		if err := w.Signal(deadline(t), "SIGHUP"); err != nil { // else a client ends the task whose token it has renewed
+			t.Error(err)
+		}
 		t.Run("K11 across a restart of the plugin", func(t *testing.T) {
 			h := w.stored(t)
 			r.restart(t)
@@ -43,6 +46,7 @@ func TestFreezeAndSnapshot(t *testing.T) {
 		if exit, _, errs := w.verb(t, "resume"); exit.ExitCode != 0 {
 			t.Errorf("resume: %q", errs)
 		}
+		eventually(t, "it is told what it was sent while it was frozen", func() bool { b, _ := os.ReadFile(hups); return string(b) == "hup\n" })
 		eventually(t, "it counts on", func() bool { return w.count(t) != frozen && w.count(t) != "" })
 		t.Run("K44 shell", func(t *testing.T) { w.shell(t) })
 		if class == "CC1" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"sync"
 	"syscall"
@@ -37,7 +36,7 @@ type backend interface {
 	// allocDir is the allocation's directory.
 	allocDir() string
 	// close ends the plugin and removes the allocation's directory, or with
-	// keep just its secrets. No task runs any more.
+	// keep just its secrets and tokens. No task runs any more.
 	close(keep bool) error
 }
 
@@ -146,14 +145,12 @@ func (b *pluginBackend) task(t jobfile.Task, stdout, stderr io.Writer) (*host.Ta
 	if err := r.payload(t, p.job.Payload); err != nil {
 		return nil, err
 	}
-	env, err := r.render(t.Templates)
+	rendered, err := r.render(t.Templates)
 	if err != nil {
 		return nil, err
 	}
-	all := maps.Clone(t.Env)
-	maps.Copy(all, env)
 	task, err := b.alloc.NewTask(host.TaskSpec{
-		Name: t.Name, Config: t.Config, Env: all, Meta: t.Meta, Tokens: tokens, User: t.User, Resources: p.resources(t), Mounts: mounts(t, r.env),
+		Name: t.Name, Config: t.Config, Env: t.Env, Rendered: rendered, Meta: t.Meta, Tokens: tokens, User: t.User, Resources: p.resources(t), Mounts: mounts(t, r.env),
 		KillSignal: t.KillSignal, KillTimeout: t.KillTimeout, MaxKillTimeout: b.spec.longestKill,
 		Logs:   host.LogSpec{Disabled: t.Logs.Disabled, MaxFiles: t.Logs.MaxFiles, MaxFileMB: int64(t.Logs.MaxFileSizeMB)},
 		Stdout: stdout, Stderr: stderr,
@@ -210,6 +207,7 @@ func (b *pluginBackend) close(keep bool) error {
 			errs = append(errs, fmt.Errorf("unmount %s: %w", t.Dir().Secrets, err))
 		}
 	}
+	errs = append(errs, removeTokens(b.allocDir(), tokenFiles(b.spec.placement.group)))
 	return errors.Join(errs...)
 }
 

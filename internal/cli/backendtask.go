@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wardyn/nomad-driver-wardyn/internal/cli/checks"
 	"github.com/wardyn/nomad-driver-wardyn/internal/jobfile"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host"
 	"github.com/wardyn/nomad-driver-wardyn/plugin/host/taskenv"
@@ -53,7 +54,11 @@ func (b *pluginBackend) check(ctx context.Context, name string, argv []string, t
 	if err != nil {
 		return 0, "", err
 	}
-	r, err := b.plugin.ExecTask(ctx, task.ID(), argv, timeout)
+	id := task.ID()
+	r, err := b.plugin.ExecTask(ctx, id, argv, timeout)
+	if (err != nil || r.Exit.ExitCode > 1) && b.ended(ctx, id) {
+		return 0, "", checks.ErrTaskEnded
+	}
 	if err != nil {
 		return 0, "", &plainError{err}
 	}
@@ -62,6 +67,19 @@ func (b *pluginBackend) check(ctx context.Context, name string, argv []string, t
 		output = string(r.Stderr)
 	}
 	return r.Exit.ExitCode, output, nil
+}
+
+// moment is what a driver is given to notice a task's end.
+const moment = 500 * time.Millisecond
+
+// ended tells whether a task has ended by now, so that a command in it failed.
+func (b *pluginBackend) ended(ctx context.Context, id string) bool {
+	select {
+	case <-time.After(moment):
+	case <-ctx.Done():
+	}
+	s, err := b.plugin.InspectTask(ctx, id)
+	return err == nil && s.State == host.TaskExited
 }
 
 func (b *pluginBackend) known(name string) map[string]string {

@@ -52,6 +52,7 @@ type estate struct {
 	AllocDir  string         `json:"alloc_dir"`
 	Made      []string       `json:"made"`
 	Keep      bool           `json:"keep"`
+	Tokens    []string       `json:"tokens"` // see tokenFiles
 }
 
 // appoint starts a caretaker for the run. It is in a session of its own, so
@@ -122,7 +123,9 @@ func (of estate) settle(ctx context.Context, e Env) error {
 	}
 	w := &workspace{temp: of.Temp, data: of.Data, alloc: of.AllocRoot, made: of.Made, keep: of.Keep}
 	errs := []error{unmountSecrets(of.AllocDir)}
-	if !of.Keep {
+	if of.Keep {
+		errs = append(errs, removeTokens(of.AllocDir, of.Tokens))
+	} else {
 		errs = append(errs, removeTree(of.AllocDir))
 	}
 	return errors.Join(append(errs, w.remove(ctx, e, of.Config, nil))...)

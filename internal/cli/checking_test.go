@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -44,5 +45,27 @@ func TestGroupCheckRestartsAll(t *testing.T) {
 	}
 	if c.code != 143 || t.Failed() {
 		t.Errorf("exit %d\n%s", c.code, c.stderr)
+	}
+}
+
+// scripted is pluginJob with checks of the task: name, timeout and script each.
+func scripted(checks ...[3]string) string {
+	var b strings.Builder
+	for _, c := range checks {
+		fmt.Fprintf(&b, "check {\nname = %q\ntype = \"script\"\ncommand = \"sh\"\nargs = [\"-c\", %q]\ninterval = \"5m\"\ntimeout = %q\n}\n", c[0], c[2], c[1])
+	}
+	return strings.Replace(pluginJob, `task "web" {`, "task \"web\" {\nservice {\n"+b.String()+"}\n", 1)
+}
+
+// TestChecksThroughThePlugin: a script runs in the task, its code is the result,
+// and one that does not end in time is killed.
+func TestChecksThroughThePlugin(t *testing.T) {
+	code, _, stderr := runPlugin(t, []string{"-var", "script=sleep 600", "JOB"}, scripted(
+		[3]string{"well", "5m", "echo first; echo well in ${NOMAD_TASK_NAME}"}, [3]string{"warned", "5m", "exit 1"},
+		[3]string{"ill", "5m", "exit 7"}, [3]string{"late", "1s", "sleep 600"},
+	), "all of: web * Check \"well\": passing: well in web\n|web * Check \"warned\": warning\n|web * Check \"ill\": critical: exit code 7\n|"+
+		"web * Check \"late\": critical: the command did not end within 1s and was killed\n")
+	if code != 143 && code != 137 {
+		t.Errorf("exit %d\n%s", code, stderr)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"sync"
 
@@ -18,11 +19,11 @@ import (
 // identities makes what issues the group's workload identities, and writes its
 // public keys where they were asked for. It is nil when there are none.
 func (r *run) identities(p *placement) (*identity.Issuer, error) {
-	any := r.options.jwks != ""
+	wanted := r.options.jwks != ""
 	for _, t := range p.group.Tasks {
-		any = any || len(t.Identities) > 0
+		wanted = wanted || len(t.Identities) > 0
 	}
-	if !any {
+	if !wanted {
 		return nil, nil
 	}
 	issuer, err := identity.New(identity.Workload{
@@ -44,6 +45,41 @@ func (r *run) identities(p *placement) (*identity.Issuer, error) {
 	}
 	r.out.event("", "Workload identities are signed with a key of this run's own; its public half is in %s", r.options.jwks)
 	return issuer, nil
+}
+
+// tokenFiles are the files with tokens outside of the tasks' secrets, below the
+// allocation's directory.
+func tokenFiles(g jobfile.Group) []string {
+	var out []string
+	for _, t := range g.Tasks {
+		for _, id := range t.Identities {
+			file := path.Join(t.Name, id.File)
+			if id.File != "" && path.Dir(file) != path.Join(t.Name, "secrets") {
+				out = append(out, file, path.Join(path.Dir(file), identity.Unfinished(path.Base(file))))
+			}
+		}
+	}
+	return out
+}
+
+// removeTokens removes such files from an allocation that is kept. What a task
+// has put in their place is its own, and stays.
+func removeTokens(allocDir string, files []string) error {
+	root, err := os.OpenRoot(allocDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	var errs []error
+	for _, file := range files {
+		if info, err := root.Lstat(file); err == nil && info.Mode().IsRegular() {
+			errs = append(errs, root.Remove(file))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // replaceFile writes a file in one step: nobody reads half of it.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,25 +69,27 @@ func TestIdentitiesThroughThePlugin(t *testing.T) {
 	}
 	code, stdout, stderr := runPlugin(t, []string{"-keep", "-alloc-dir", keep, "-identity-jwks", jwks, "-plugin-config", options, "JOB"},
 		strings.Replace(identityJob, "# MORE", "expose_tokens = true", 1))
-	file, err := filepath.Glob(filepath.Join(keep, "*", "web", "local", "api.jwt"))
-	if code != 0 || err != nil || len(file) != 1 {
-		t.Fatalf("exit %d, %v, %q\nstdout:\n%sstderr:\n%s", code, err, file, stdout, stderr)
+	kept, err := filepath.Glob(filepath.Join(keep, "*", "web", "local", "*"))
+	if code != 0 || err != nil || len(kept) == 0 {
+		t.Fatalf("exit %d, %v\nstdout:\n%sstderr:\n%s", code, err, stdout, stderr)
 	}
-	kept, err := os.ReadFile(file[0])
-	if err != nil {
-		t.Fatal(err)
+	for _, file := range kept {
+		if filepath.Base(file) == "api.jwt" {
+			t.Errorf("the token is kept: %s", file)
+		}
 	}
 	seen := map[string]string{}
 	for _, line := range strings.Split(strings.TrimSpace(stdout), "\n") {
 		name, value, _ := strings.Cut(strings.TrimPrefix(line, "web | "), "=")
 		seen[name] = value
 	}
-	for _, name := range []string{"NOMAD_TOKEN_my-api", "COPY", "RENDERED"} {
-		if seen[name] != string(kept) {
-			t.Errorf("%s is %q, the file has %q", name, seen[name], kept)
+	token := seen["NOMAD_TOKEN_my-api"]
+	for _, name := range []string{"COPY", "RENDERED"} {
+		if seen[name] != token {
+			t.Errorf("%s is %q, want %q", name, seen[name], token)
 		}
 	}
-	if got := verified(t, jwks, string(kept)); got.Subject != "eu:team:small:g:web:my-api" || !got.Audience.Contains("api.example.org") || got.Expiry == nil {
+	if got := verified(t, jwks, token); got.Subject != "eu:team:small:g:web:my-api" || !got.Audience.Contains("api.example.org") || got.Expiry == nil {
 		t.Errorf("claims %+v", got)
 	}
 	if got := verified(t, jwks, seen["NOMAD_TOKEN"]); got.Subject != "eu:team:small:g:web:default" || got.Expiry != nil {
@@ -96,6 +97,45 @@ func TestIdentitiesThroughThePlugin(t *testing.T) {
 	}
 	if !strings.Contains(stderr, " * Workload identities are signed with a key of this run's own; its public half is in "+jwks+"\n") {
 		t.Errorf("stderr:\n%s", stderr)
+	}
+}
+
+// TestTokensAreNotKept: of an allocation that is kept the tokens go, wherever
+// the job wanted them, and what a task has put in their place stays.
+func TestTokensAreNotKept(t *testing.T) {
+	group := jobfile.Group{Tasks: []jobfile.Task{{Name: "web", Identities: []jobfile.Identity{
+		{File: "local/a"}, {File: "../alloc/data/b"}, {File: "secrets/nomad_c.jwt"}, {}, {File: "local/dir"}, {File: "local/link"}, {File: "gone"},
+	}}}}
+	dir := t.TempDir()
+	write := func(names ...string) {
+		for _, name := range names {
+			file := filepath.Join(dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	own := []string{"web/local/other", "web/local/dir/x", "elsewhere/c"}
+	write("web/local/a", "web/local/.a.new", "alloc/data/b")
+	write(own...)
+	if err := os.Symlink("../../elsewhere/c", filepath.Join(dir, "web/local/link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := removeTokens(dir, tokenFiles(group)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"web/local/a", "web/local/.a.new", "alloc/data/b"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range append(own, "web/local/link") {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := removeTokens(filepath.Join(dir, "absent"), tokenFiles(group)); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -180,8 +220,8 @@ func TestRenewedToken(t *testing.T) {
 		"signal ": {deaf: true, lives: 1, want: `web * Failed: identity "api" has a new token, of which the task can't be told: SIGHUP to web: not now`},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var out bytes.Buffer
-			r := &run{out: newPrinter(&out, &out, []string{"web"}), back: &pretended{}}
+			out := &watched{}
+			r := &run{out: newPrinter(out, out, []string{"web"}), back: &pretended{}}
 			if c.deaf {
 				r.back = unheard{}
 			}

@@ -88,7 +88,7 @@ func (oneDecision) Decide(uuid.UUID, string, control.Ruling) (control.Approval, 
 }
 
 // runPlugin runs a job through a plugin process and gives what people see. An
-// interrupt is sent each time stdout shows the next of stopAt.
+// interrupt is sent each time one of them shows the next of stopAt.
 func runPlugin(t *testing.T, args []string, config string, stopAt ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	temp := t.TempDir()
@@ -101,10 +101,11 @@ func runPlugin(t *testing.T, args []string, config string, stopAt ...string) (co
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, errs := &watched{wanted: stopAt, interrupts: make(chan os.Signal, len(stopAt))}, &watched{}
+	interrupts := make(chan os.Signal, len(stopAt))
+	out, errs := &watched{wanted: stopAt, interrupts: interrupts}, &watched{wanted: stopAt, interrupts: interrupts}
 	e := testEnv(nil, nil)
 	e.Stdout, e.Stderr, e.Executable = out, errs, self
-	e.Interrupts = func() <-chan os.Signal { return out.interrupts }
+	e.Interrupts = func() <-chan os.Signal { return interrupts }
 	for i, a := range args {
 		if a == "JOB" {
 			args[i] = file

@@ -72,7 +72,7 @@ func (o *runOptions) bind(fs *flag.FlagSet) {
 	fs.StringVar(&o.group, "group", "", "the `GROUP` to run, when the job has several")
 	fs.StringVar(&o.pluginConfig, "plugin-config", "", "HCL `FILE` with the plugin's options, or an agent's file with its plugin block;\n      data_dir in it is not used: a run has a data dir of its own")
 	fs.StringVar(&o.allocRoot, "alloc-dir", "", "`DIR` to make the allocation's directory in; default is a new temporary one")
-	fs.BoolVar(&o.keep, "keep", false, "keep the allocation's directory, except secrets, and print its path")
+	fs.BoolVar(&o.keep, "keep", false, "keep the allocation's directory, except secrets and tokens of identities, and print its path")
 	fs.BoolVar(&o.decisions, "decisions", false, "print the egress decisions of each task at the end")
 	fs.BoolVar(&o.json, "json", false, "with -decisions: print the records as they are")
 	fs.DurationVar(&o.longestKill, "max-kill-timeout", clientsLongestKill, "cut longer kill timeouts of tasks to this `DURATION`, as a client's max_kill_timeout does")

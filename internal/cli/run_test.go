@@ -197,11 +197,25 @@ func (w *watched) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, _ := w.b.Write(b)
-	if len(w.wanted) > 0 && strings.Contains(w.b.String(), w.wanted[0]) {
+	if len(w.wanted) > 0 && w.shows(w.wanted[0]) {
 		w.wanted = w.wanted[1:]
 		w.interrupts <- syscall.SIGINT
 	}
 	return n, nil
+}
+
+// shows tells whether a text has come, or "all of: " several with | between them.
+func (w *watched) shows(text string) bool {
+	all, several := strings.CutPrefix(text, "all of: ")
+	if !several {
+		return strings.Contains(w.b.String(), text)
+	}
+	for part := range strings.SplitSeq(all, "|") {
+		if !strings.Contains(w.b.String(), part) {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *watched) String() string {

@@ -61,7 +61,7 @@ func (r *run) workspace(p *placement) (*workspace, error) {
 	// First, so that there is no moment at which a kill would leave anything.
 	w.dismiss, err = appoint(r.env, estate{
 		Config: r.config, Temp: w.temp, Data: w.data, AllocRoot: w.alloc, AllocDir: filepath.Join(w.alloc, p.alloc),
-		Made: w.made, Keep: w.keep,
+		Made: w.made, Keep: w.keep, Tokens: tokenFiles(p.group),
 	})
 	if err != nil {
 		return nil, err

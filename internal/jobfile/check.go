@@ -66,7 +66,7 @@ var checkRules = table{
 		"tls_server_name": {}, "tls_skip_verify": {}, "interval": {}, "timeout": {}, "initial_status": {},
 		"success_before_passing": {}, "failures_before_critical": {}, "failures_before_warning": {},
 		"on_update": {}, "notes": {}, "advertise": {verdict: skip},
-		"expose": {ignored, noConsul + ", hence no service mesh"},
+		"expose": {},
 	},
 	blocks: map[string]rule{"header": {}, "check_restart": {}},
 }
@@ -77,6 +77,7 @@ var checkRestartRules = table{attrs: map[string]rule{"limit": {}, "grace": {}, "
 type checked struct {
 	Service
 	provider, task, onUpdate string
+	portKnown                bool
 	restart                  *restartBlock
 	home                     checkHome
 }
@@ -86,10 +87,12 @@ type checkHome struct {
 	task  string // "" for a group's own service
 	tasks []string
 	ports []Port
+	// There may be more of them than are listed.
+	openTasks, openPorts bool
 }
 
 func (h checkHome) knows(label string) bool {
-	return slices.ContainsFunc(h.ports, func(p Port) bool { return p.Label == label })
+	return h.openPorts || slices.ContainsFunc(h.ports, func(p Port) bool { return p.Label == label })
 }
 
 // checks reads the checks of a service and what they inherit from it.
@@ -97,7 +100,7 @@ func (p *parser) checks(s section, home checkHome) []Check {
 	if len(s.blocks["check"]) == 0 {
 		return nil // what the service refers to need not be known then
 	}
-	v := checked{home: home, provider: "consul", task: home.task}
+	v := checked{home: home, provider: "consul", task: home.task, portKnown: s.known("port")}
 	s.read("name", &v.Name)
 	s.read("port", &v.Port)
 	s.oneOf("provider", &v.provider, "consul", "nomad")
@@ -116,7 +119,9 @@ func (p *parser) checks(s section, home checkHome) []Check {
 		if first, twice := names[c.Name]; twice && home.task != "" {
 			p.fault(b.DefRange(), "%s: a second check of the name %q, the first is at %s", s.where, c.Name, first)
 		}
-		names[c.Name] = c.Pos
+		if c.Name != "" || b.Body.Attributes["name"] == nil { // else it could not be read
+			names[c.Name] = c.Pos
+		}
 		out = append(out, c)
 	}
 	return out
@@ -131,7 +136,7 @@ func (p *parser) check(service section, b *hclsyntax.Block, v checked) Check {
 	p.checkType(s, b, &c)
 	s.interval(b, "interval", &c.Interval)
 	s.interval(b, "timeout", &c.Timeout)
-	s.oneOf("initial_status", &c.InitialStatus, "passing", "warning", "critical")
+	s.oneOf("initial_status", &c.InitialStatus, "", "passing", "warning", "critical")
 	p.checkTask(s, b, &c, v)
 	s.read("command", &c.Command)
 	s.read("args", &c.Args)

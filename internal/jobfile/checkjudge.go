@@ -19,10 +19,10 @@ func (p *parser) checkTask(s section, b *hclsyntax.Block, c *Check, v checked) {
 	}
 	switch {
 	case given && c.OfTask && c.Task != v.home.task:
-		p.fault(at, "%s: task = %q: a check of a task's service belongs to that task; drop the line", s.where, c.Task)
-	case c.Task != "" && !slices.Contains(v.home.tasks, c.Task):
+		p.refuse(at, "%s: task = %q: a check of a task's service belongs to that task; drop the line", s.where, c.Task)
+	case c.Task != "" && !v.home.openTasks && !slices.Contains(v.home.tasks, c.Task):
 		p.fault(at, "%s: the group has no task %q%s", s.where, c.Task, suggest(c.Task, v.home.tasks))
-	case c.Task == "" && c.Type == "script":
+	case c.Task == "" && c.Type == "script" && s.known("task"):
 		p.fault(at, `%s: in which task is the script to run? write task = "..." into the check or its service`, s.where)
 	}
 }
@@ -63,17 +63,23 @@ func (s section) lists(name string) map[string][]string {
 func (p *parser) judgeCheck(s section, b *hclsyntax.Block, c *Check) {
 	switch c.Type {
 	case "script":
-		if c.Command == "" {
+		if c.Command == "" && s.known("command") {
 			p.fault(b.DefRange(), "%s: command is missing: which program is the check?", s.where)
 		}
 	case "http":
 		u, err := url.Parse(c.Path)
 		switch {
-		case c.Path == "":
+		case c.Path == "" && s.known("path"):
 			p.fault(b.DefRange(), `%s: path is missing, such as path = "/health"`, s.where)
 		case err != nil || u.IsAbs():
 			p.fault(s.attrs["path"].Range(), `%s: path = %q is no path, such as "/health"`, s.where, c.Path)
 		}
+	}
+	exposed := false
+	if s.read("expose", &exposed); exposed && c.Type != "http" && c.Type != "grpc" {
+		p.fault(s.attrs["expose"].Range(), "%s: expose is for http and grpc checks alone", s.where)
+	} else if exposed {
+		p.note(s.attrs["expose"].Range(), "%s: expose has no effect here: %s, hence no service mesh", s.where, noConsul)
 	}
 	if c.Provider == "nomad" && c.ServerName != "" {
 		p.fault(s.attrs["tls_server_name"].Range(), `%s: tls_server_name is for services of the provider "consul" alone`, s.where)
@@ -97,11 +103,18 @@ func (p *parser) checkPort(s section, b *hclsyntax.Block, c *Check, v checked) {
 	if c.Type == "script" || strings.Contains(c.Port, "${") {
 		return
 	}
+	if c.OfTask && c.AddressMode == "alloc" {
+		p.fault(s.attrs["address_mode"].Range(), `%s: address_mode = "alloc" is for checks of a group's service; drop the line`, s.where)
+	}
 	_, notNumber := strconv.ParseUint(c.Port, 10, 16)
 	switch {
+	case c.Port == "" && s.attrs["expose"] != nil: // Nomad makes one
+	case c.Port == "" && !(s.known("port") && v.portKnown):
 	case c.Port == "":
 		p.fault(at, `%s: port is missing: write port = "LABEL", a label of the group's network, into the check or its service`, s.where)
 	case v.home.knows(c.Port):
+	case notNumber != nil && !c.OfTask: // which Nomad takes
+		p.refuse(at, "%s: port = %q is no label of the group's network%s", s.where, c.Port, suggest(c.Port, labels(v.home.ports)))
 	case notNumber != nil:
 		p.fault(at, "%s: port = %q is no label of the group's network%s", s.where, c.Port, suggest(c.Port, labels(v.home.ports)))
 	case c.AddressMode == "alloc":

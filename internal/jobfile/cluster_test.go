@@ -156,3 +156,76 @@ func TestPitfalls(t *testing.T) {
 		}
 	}
 }
+
+// TestClusterJudgesChecks: what Nomad refuses in a check is found before a job
+// is submitted, and no more than that.
+func TestClusterJudgesChecks(t *testing.T) {
+	const file = "testdata/checks-wrong.hcl"
+	faults := func(cluster bool) (found []string) {
+		var e *jobfile.Error
+		if _, err := jobfile.ParseFile(file, jobfile.Options{Cluster: cluster}); !errors.As(err, &e) {
+			t.Fatal(err)
+		}
+		for _, p := range e.Problems {
+			if p.Kind == jobfile.Fault {
+				found = append(found, p.String())
+			}
+		}
+		return found
+	}
+	if here, there := faults(false), faults(true); !slices.Equal(here, there) {
+		t.Errorf("on one node:\n%s\nfor a cluster:\n%s", strings.Join(here, "\n"), strings.Join(there, "\n"))
+	}
+	src := []byte(`job "j" {
+  group "g" {
+    network {
+      dynamic "port" {
+        for_each = ["a"]
+        labels   = [port.value]
+        content {}
+      }
+    }
+    dynamic "task" {
+      for_each = ["x"]
+      labels   = [task.value]
+      content {}
+    }
+    service {
+      provider = "nomad"
+      name     = "s"
+      port     = "a"
+      check {
+        type           = "http"
+        path           = "/"
+        interval       = "10s"
+        timeout        = "2s"
+        task           = "x"
+        initial_status = ""
+      }
+    }
+    task "old" {
+      driver = "docker"
+      config {
+        image = "x"
+      }
+      resources {
+        network {
+          port "own" {}
+        }
+      }
+      service {
+        port = "own"
+        check {
+          type     = "tcp"
+          interval = "10s"
+          timeout  = "2s"
+        }
+      }
+    }
+  }
+}
+`)
+	if _, err := jobfile.Parse("f", src, jobfile.Options{Cluster: true}); err != nil {
+		t.Error(err)
+	}
+}

@@ -34,7 +34,7 @@ func (p *parser) parameterized(s section, j *Job, job *hclsyntax.Block) {
 	}
 	ps := p.open(s.where+": parameterized", b.Body, parameterizedRules)
 	payload, required, optional := "optional", []string(nil), []string(nil)
-	ps.oneOf("payload", &payload, "optional", "required", "forbidden")
+	ps.oneOf("payload", &payload, "", "optional", "required", "forbidden")
 	ps.read("meta_required", &required)
 	ps.read("meta_optional", &optional)
 	for _, key := range required {
@@ -94,8 +94,8 @@ func (p *parser) payloadFile(s section) string {
 	}
 	ds := p.open(s.where+": dispatch_payload", b.Body, dispatchPayloadRules)
 	file := ""
-	if !ds.required(b, "file") || !ds.read("file", &file) {
-		return ""
+	if !ds.read("file", &file) || file == "" {
+		return "" // as Nomad has it, which writes none then
 	}
 	// As Nomad has it, a file beside local is allowed.
 	if clean := path.Join("task/local", file); clean == ".." || strings.HasPrefix(clean, "../") {

@@ -97,7 +97,6 @@ func TestVolumesAndPayloads(t *testing.T) {
 		"no source":       {"volume \"v\" {\n type = \"host\"\n }", "", "source is missing"},
 		"mount options":   {"volume \"v\" {\n type = \"host\"\n source = \"s\"\n mount_options {}\n }", "", "mount_options are for volumes of type csi"},
 		"payload outside": {"", "dispatch_payload {\n file = \"../../../x\"\n }", "outside the allocation's directory"},
-		"payload unnamed": {"", "dispatch_payload {}", "file is missing"},
 		"no variable":     {"", "template {\n destination = \"x\"\n data = \"{{ with nomadVar \\\"p\\\" }}{{ .k }}{{ end }}\"\n }", `there is no Nomad variable "p"; run sets it with -nomad-var p:KEY=VALUE`},
 		"perhaps":         {"", "template {\n destination = \"x\"\n data = \"{{ if nomadVarExists \\\"p\\\" }}{{ nomadVar \\\"p\\\" }}{{ end }}\"\n }", ""},
 		"late":            {"", "template {\n destination = \"x\"\n data = \"{{ nomadVar (env \\\"P\\\") }}\"\n }", ""},

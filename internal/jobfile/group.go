@@ -32,7 +32,7 @@ func (p *parser) group(b *hclsyntax.Block, j *Job) (Group, bool) {
 			g.Tasks = append(g.Tasks, t)
 		}
 	}
-	g.Services, g.Checks = p.services(s, checkHome{tasks: g.names(), ports: g.ports()})
+	g.Services, g.Checks = p.services(s, checkHome{tasks: g.names(), ports: g.ports(), openTasks: s.dynamic["task"], openPorts: g.OpenPorts})
 	p.judgeTasks(s, b, g)
 	return g, true
 }
@@ -124,5 +124,27 @@ func (p *parser) restart(s section, base Restart) Restart {
 	rs.duration("interval", &base.Interval)
 	rs.duration("delay", &base.Delay)
 	rs.oneOf("mode", &base.Mode, "fail", "delay")
+	for _, name := range []string{"attempts", "interval", "delay", "mode"} {
+		if !rs.known(name) {
+			return base
+		}
+	}
+	p.judgeRestart(rs, b, base)
 	return base
+}
+
+// shortestInterval is the least that Nomad counts restarts in.
+const shortestInterval = 5 * time.Second
+
+// judgeRestart finds what Nomad refuses in a restart policy.
+func (p *parser) judgeRestart(s section, b *hclsyntax.Block, r Restart) {
+	if r.Interval < shortestInterval {
+		p.fault(b.DefRange(), "%s: interval = %q is below %s, the least there is", s.where, r.Interval, shortestInterval)
+	}
+	if need := time.Duration(r.Attempts) * r.Delay; need > r.Interval {
+		p.fault(b.DefRange(), "%s: %d attempts with delay = %q take %s, longer than interval = %q", s.where, r.Attempts, r.Delay, need, r.Interval)
+	}
+	if r.Attempts == 0 && r.Mode == "delay" {
+		p.fault(b.DefRange(), `%s: attempts = 0 goes with mode = "fail"`, s.where)
+	}
 }

@@ -62,7 +62,7 @@ func (p *parser) identities(s section) []Identity {
 		case first < 0:
 			out = append(out, id)
 		case id.Name == DefaultIdentity:
-			p.fault(b.DefRange(), "%s: a second identity block without a name, the first is at %s: a task has one default identity; name the others", s.where, out[first].Pos)
+			p.refuse(b.DefRange(), "%s: a second identity block without a name, the first is at %s: a task has one default identity, and Nomad takes one of the two; name the others", s.where, out[first].Pos)
 		default:
 			p.refuse(b.DefRange(), "%s: a second identity %q, the first is at %s: Nomad renews one of the two; write them as one block", s.where, id.Name, out[first].Pos)
 		}

@@ -22,6 +22,13 @@ type table struct {
 	attrs, blocks map[string]rule
 }
 
+// plainBlocks are those that are read and have no label, wherever they stand.
+var plainBlocks = map[string]bool{
+	"check": true, "check_restart": true, "config": true, "dispatch_payload": true, "dns": true, "env": true, "header": true,
+	"identity": true, "lifecycle": true, "locals": true, "logs": true, "meta": true, "mount_options": true, "network": true,
+	"parameterized": true, "resources": true, "restart": true, "service": true, "template": true, "volume_mount": true,
+}
+
 func (t table) names() []string {
 	return append(sortedKeys(t.attrs), sortedKeys(t.blocks)...)
 }
@@ -106,7 +113,7 @@ var identityRules = table{attrs: map[string]rule{
 var serviceRules = table{
 	attrs: map[string]rule{
 		"name": {}, "provider": {}, "port": {}, "tags": {verdict: skip},
-		"task": {}, "address": {}, "address_mode": {verdict: skip},
+		"task": {}, "address": {}, "address_mode": {},
 		"canary_tags": {verdict: skip}, "canary_meta": {verdict: skip}, "cluster": {verdict: skip}, "enable_tag_override": {verdict: skip},
 		"kind": {verdict: skip}, "meta": {verdict: skip}, "on_update": {}, "tagged_addresses": {verdict: skip},
 	},

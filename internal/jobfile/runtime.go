@@ -1,6 +1,7 @@
 package jobfile
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/hashicorp/hcl/v2"
@@ -36,10 +37,26 @@ func (k *referenceKeeper) Enter(n hclsyntax.Node) hcl.Diagnostics {
 		}
 		at := n.Traversal.SourceRange()
 		name := fmt.Sprintf("runtime reference %d", len(k.texts))
-		k.texts[name] = cty.StringVal("${" + string(at.SliceBytes(k.src)) + "}")
+		k.texts[name] = cty.StringVal("${" + spaced(k.src, at.Start.Byte, at.End.Byte) + "}")
 		n.Traversal = hcl.Traversal{hcl.TraverseRoot{Name: name, SrcRange: at}}
 	}
 	return nil
+}
+
+// spaced is a reference with the spaces that it has in its braces, as Nomad's
+// parser leaves it: in env, meta and services a client takes none with spaces.
+func spaced(src []byte, start, end int) string {
+	from, to := start, end
+	for from > 0 && src[from-1] == ' ' {
+		from--
+	}
+	for to < len(src) && src[to] == ' ' {
+		to++
+	}
+	if !bytes.HasSuffix(src[:from], []byte("${")) || to == len(src) || src[to] != '}' {
+		from, to = start, end
+	}
+	return string(src[from:to])
 }
 
 func (k *referenceKeeper) Exit(n hclsyntax.Node) hcl.Diagnostics {

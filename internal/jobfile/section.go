@@ -2,6 +2,7 @@ package jobfile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +46,9 @@ func (p *parser) open(where string, body *hclsyntax.Body, t table) section {
 		if !known && b.Type == "dynamic" {
 			r, known = rule{refused, "dynamic blocks are not expanded; write the blocks out"}, true
 			s.leaveUnread(b)
+		}
+		if known && len(b.Labels) > 0 && plainBlocks[b.Type] {
+			p.fault(b.LabelRanges[0], "%s: %s takes no label; drop %q", where, b.Type, b.Labels[0])
 		}
 		if s.judge(b.Type, b.TypeRange, r, known, t) {
 			s.blocks[b.Type] = append(s.blocks[b.Type], b)
@@ -92,6 +96,16 @@ func (s section) read(name string, into any) bool {
 	return !diags.HasErrors()
 }
 
+// known tells whether an attribute is absent, or its value could be worked out.
+func (s section) known(name string) bool {
+	a := s.attrs[name]
+	if a == nil {
+		return true
+	}
+	v, diags := a.Expr.Value(s.p.ctx)
+	return !diags.HasErrors() && v.IsWhollyKnown()
+}
+
 // required complains when an attribute is missing.
 func (s section) required(b *hclsyntax.Block, name string) bool {
 	if s.attrs[name] == nil {
@@ -131,7 +145,7 @@ func (s section) duration(name string, into *time.Duration) {
 	}
 }
 
-// oneOf reads a text that must be one of a few.
+// oneOf reads a text that must be one of a few; "" among them stands for none.
 func (s section) oneOf(name string, into *string, choices ...string) {
 	text := ""
 	if !s.read(name, &text) {
@@ -143,7 +157,7 @@ func (s section) oneOf(name string, into *string, choices ...string) {
 			return
 		}
 	}
-	s.p.fault(s.attrs[name].Range(), "%s: %s = %q is none of %s", s.where, name, text, strings.Join(choices, ", "))
+	s.p.fault(s.attrs[name].Range(), "%s: %s = %q is none of %s", s.where, name, text, strings.Join(slices.DeleteFunc(choices, func(c string) bool { return c == "" }), ", "))
 }
 
 // pairs reads env and meta, written as a block or as a map, on top of base.

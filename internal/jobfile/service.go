@@ -1,6 +1,8 @@
 package jobfile
 
 import (
+	"regexp"
+
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
@@ -33,23 +35,39 @@ type Upstream struct {
 }
 
 // services reads each service. On one node it is checked and not registered,
-// which is noted. What is registered is read for a cluster alone, and the checks
-// are for one node.
+// which is noted. What is registered is read for a cluster alone.
 func (p *parser) services(s section, home checkHome) (out []Service, checks []Check) {
 	for _, b := range s.blocks["service"] {
 		ss := p.open(s.where+": service", b.Body, serviceRules)
 		p.note(b.DefRange(), "%s: service is not registered here: there is neither a Nomad server nor Consul", s.where)
 		v := Service{Pos: posOf(b.DefRange())}
+		p.judgeService(ss, &v)
 		if p.cluster { // else nobody asks, and what it refers to need not be known
-			ss.read("name", &v.Name)
 			ss.read("port", &v.Port)
 			v.Connect = p.connect(ss)
-		} else {
-			checks = append(checks, p.checks(ss, home)...)
 		}
+		checks = append(checks, p.checks(ss, home)...)
 		out = append(out, v)
 	}
 	return out, checks
+}
+
+// serviceName is what Nomad registers, and standsFor a reference in it.
+var (
+	serviceName = regexp.MustCompile(`^(?i:[a-z0-9]|[a-z0-9][a-z0-9-]{0,61}[a-z0-9])$`)
+	standsFor   = regexp.MustCompile(`\$\{[a-zA-Z0-9_.-]+\}`)
+)
+
+// judgeService finds what Nomad refuses in a service beside its checks.
+func (p *parser) judgeService(s section, v *Service) {
+	if s.read("name", &v.Name) && v.Name != "" && !serviceName.MatchString(standsFor.ReplaceAllString(v.Name, "ENV-VAR")) {
+		p.fault(s.attrs["name"].Range(), "%s: name = %q: want letters, digits and dashes within, at most 63", s.where, v.Name)
+	}
+	mode, address := "", ""
+	s.oneOf("address_mode", &mode, "", "auto", "host", "driver", "alloc", "alloc_ipv6")
+	if s.read("address", &address); address != "" && mode != "" && mode != "auto" {
+		p.fault(s.attrs["address_mode"].Range(), `%s: address_mode = %q and address exclude each other; keep one`, s.where, mode)
+	}
 }
 
 func (p *parser) connect(s section) *Connect {

@@ -31,11 +31,23 @@ func (p *parser) task(b *hclsyntax.Block, g Group, restart Restart) (Task, bool)
 	t.Mounts, t.PayloadFile = p.volumeMounts(s, g), p.payloadFile(s)
 	t.Places, t.Unread = p.places(b), unread(s, t.Config)
 	t.Identities = p.identities(s)
-	_, t.Checks = p.services(s, checkHome{task: name, tasks: []string{name}, ports: g.ports()})
+	_, t.Checks = p.services(s, checkHome{task: name, tasks: []string{name}, ports: g.ports(), openPorts: g.OpenPorts || ownNetwork(s)})
 	for _, tb := range s.blocks["template"] {
 		t.Templates = append(t.Templates, p.template(s.where, tb))
 	}
 	return t, true
+}
+
+// ownNetwork tells whether a task has ports beside its group's, in the old way.
+func ownNetwork(s section) bool {
+	for _, r := range s.blocks["resources"] {
+		for _, inner := range r.Body.Blocks {
+			if inner.Type == "network" || inner.Type == "dynamic" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // unread lists what a config block holds and its value does not.

@@ -36,7 +36,9 @@ type TaskSpec struct {
 	Name   string
 	Config map[string]any    // see EncodeTaskConfig
 	Env    map[string]string // values may refer to Nomad's variables and node facts
-	Meta   map[string]string // of job, group and task, the innermost winning
+	// Rendered are the variables that templates make; they are taken as they are.
+	Rendered map[string]string
+	Meta     map[string]string // of job, group and task, the innermost winning
 	// Tokens gives the variables with tokens of workload identities, anew for
 	// each start. It may be nil.
 	Tokens      func() map[string]string
@@ -156,7 +158,7 @@ func (t *Task) Env() map[string]string {
 		JobID: a.spec.JobID, JobName: a.spec.JobName, ParentJobID: a.spec.ParentJobID, Namespace: a.spec.Namespace,
 		Group: a.spec.Group, Name: t.spec.Name, AllocID: a.spec.ID, AllocIndex: a.spec.Index,
 		CPU: r.CPU, MemoryMB: r.MemoryMB, MemoryMaxMB: r.MemoryMaxMB, Cores: r.Cores,
-		Meta: t.spec.Meta, Env: t.spec.Env,
+		Meta: t.spec.Meta, Env: t.spec.Env, Rendered: t.spec.Rendered,
 	}
 	if t.spec.Tokens != nil {
 		env.Tokens = t.spec.Tokens()

@@ -89,8 +89,12 @@ func (r *Runner) rewrite(ctx context.Context, id, tag string, base image.Inspect
 // the id of the image that had that name; "" where none had. One at a time: of
 // two that take one name at once each would find the other's image there.
 func (r *Runner) nameImage(ctx context.Context, tag string, archive []byte, want string) (replaced string, err error) {
-	r.naming.Lock()
-	defer r.naming.Unlock()
+	select {
+	case r.naming <- struct{}{}:
+		defer func() { <-r.naming }()
+	case <-ctx.Done():
+		return "", fmt.Errorf("image %s: wait for the one before: %w", tag, ctx.Err())
+	}
 	before, err := r.inspectImage(ctx, tag)
 	if err != nil && !errors.Is(err, runner.ErrNotFound) {
 		return "", err

@@ -1,9 +1,14 @@
 package docker
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -96,6 +101,80 @@ func TestK37RemovedFilesCount(t *testing.T) {
 	<-done
 	if thread != 13 {
 		t.Errorf("with a thread of its own files: %d MiB more, want 13", thread)
+	}
+}
+
+// K37: what is mapped at a low address counts, whose name has zeros in front in
+// one list of the kernel's and none in the other.
+func TestK37RemovedFilesAtLowAddresses(t *testing.T) {
+	before, err := heldBy(t.Context(), []int{os.Getpid()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := removedFile(t, 3)
+	const low, size = 0x1_0000, 3 << 20 // below where programs are put
+	at, _, errno := unix.Syscall6(unix.SYS_MMAP, low, size, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED_NOREPLACE, f.Fd(), 0)
+	if errno != 0 {
+		t.Skipf("nothing can be mapped at %#x here: %v", low, errno)
+	}
+	defer unix.Syscall(unix.SYS_MUNMAP, at, size, 0)
+	f.Close()
+	if n, err := heldBy(t.Context(), []int{os.Getpid()}); err != nil || n-before != size {
+		t.Errorf("%d bytes more, %v; want %d", n-before, err, size)
+	}
+}
+
+// leaderGone is the environment variable that makes this binary the process of
+// TestK37RemovedFilesWithoutFirstThread.
+const leaderGone = "WARDYN_TEST_LEADER_GONE"
+
+func init() {
+	if os.Getenv(leaderGone) == "" {
+		return
+	}
+	f, err := os.CreateTemp(".", ".removed-*")
+	if err == nil {
+		_, err = f.Write(make([]byte, 3<<20))
+		err = errors.Join(err, f.Sync(), os.Remove(f.Name()))
+	}
+	if err == nil {
+		_, err = unix.Mmap(int(f.Fd()), 0, 3<<20, unix.PROT_READ, unix.MAP_SHARED)
+	}
+	f.Close()
+	go func() {
+		status := "/proc/self/stat"
+		for b := []byte{}; !bytes.Contains(b, []byte(") Z ")); runtime.Gosched() {
+			b, _ = os.ReadFile(status)
+		}
+		fmt.Println("ready", err)
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // this thread, the first, alone
+}
+
+// K37: a process whose first thread has ended goes on, and holds what it has mapped.
+func TestK37RemovedFilesWithoutFirstThread(t *testing.T) {
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), leaderGone+"=1")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Wait()
+	defer in.Close()
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready <nil>\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if n, err := heldBy(t.Context(), []int{c.Process.Pid}); n != 3<<20 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
 	}
 }
 

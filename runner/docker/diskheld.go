@@ -61,10 +61,12 @@ func heldBy(ctx context.Context, pids []int) (int64, error) {
 	h := held{seen: map[[2]uint64]struct{}{}}
 	for _, pid := range pids {
 		dir := filepath.Join("/proc", strconv.Itoa(pid))
-		h.mapped(ctx, dir)
 		tasks, err := os.ReadDir(filepath.Join(dir, "task"))
 		if err != nil {
 			continue // it has ended
+		}
+		for seen, i := false, 0; i < len(tasks) && !seen; i++ { // the first thread may have ended before the process
+			seen = h.mapped(ctx, filepath.Join("/proc", tasks[i].Name()))
 		}
 		for _, t := range tasks {
 			if tid, err := strconv.Atoi(t.Name()); err == nil && (tid == pid || !sameFiles(pid, tid)) {
@@ -111,22 +113,32 @@ func (h *held) open(ctx context.Context, dir string) {
 	}
 }
 
-// mapped counts what a process has mapped, which it may have closed since.
-func (h *held) mapped(ctx context.Context, dir string) {
+// mapped counts what a process has mapped, which it may have closed since. It
+// reports whether there is anything mapped: a thread that has ended shows nothing.
+func (h *held) mapped(ctx context.Context, dir string) (some bool) {
 	f, err := os.Open(filepath.Join(dir, "maps"))
 	if err != nil {
-		return
+		return false
 	}
 	defer f.Close()
 	for r := bufio.NewReader(f); ctx.Err() == nil; {
 		line, err := r.ReadString('\n')
 		if at, _, ok := strings.Cut(line, " "); ok && strings.HasSuffix(strings.TrimSuffix(line, "\n"), removedMark) {
-			h.add(filepath.Join(dir, "map_files", at))
+			h.add(filepath.Join(dir, "map_files", mapName(at)))
 		}
 		if err != nil {
-			return
+			return some
 		}
+		some = true
 	}
+	return true
+}
+
+// mapName is how map_files calls a range of addresses: unlike maps it has no zeros
+// in front of low ones.
+func mapName(at string) string {
+	from, to, _ := strings.Cut(at, "-")
+	return strings.TrimLeft(from, "0") + "-" + strings.TrimLeft(to, "0")
 }
 
 // add counts the file that a link of the kernel's stands for.

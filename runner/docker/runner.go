@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/netpool"
@@ -46,11 +45,11 @@ type Runner struct {
 	making   inflight       // sandboxes being created
 	starts   chan struct{}  // bounds parallel creates
 	joins    chan struct{}  // bounds to one what joins or leaves the egress network
+	naming   chan struct{}  // bounds to one the images of ours that are given a name
 	pulls    pulls          // downloads under way
 	admitted admissions     // what registries said of present images
 	images   imageBook      // what this installation has pulled
 	gc       imageGC        // the clean-up of images
-	naming   sync.Mutex     // held while an image of ours gets its name
 	engine   factsCache     // what the engine says of the host
 	findings *findingsCache // what probes found out
 	verdicts sharedVerdicts // what they found out for other processes, too
@@ -99,6 +98,7 @@ func newRunner(o Options, a api) (*Runner, error) {
 		// More at once only makes each of them slower.
 		starts: make(chan struct{}, runtime.NumCPU()+1),
 		joins:  make(chan struct{}, 1),
+		naming: make(chan struct{}, 1),
 	}, nil
 }
 

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ type Check struct {
 	// Address is host:port of what a grpc, http or tcp check asks.
 	Address string
 	// Exec runs a script's command in its task; it ends the command after the
-	// timeout.
+	// timeout. With ErrTaskEnded there is no result.
 	Exec func(ctx context.Context, argv []string, timeout time.Duration) (code int, output string, err error)
 	// Changed is told the first result and each change of the status after it,
 	// with the last line of what the check had to say.
@@ -23,9 +24,12 @@ type Check struct {
 	Restart func()
 }
 
+// ErrTaskEnded says that a command failed because its task has ended.
+var ErrTaskEnded = errors.New("the task has ended")
+
 // result is what came of asking once.
 type result struct {
-	status Status
+	status Status // "" is no result
 	output string
 }
 
@@ -57,12 +61,14 @@ func (c *Check) Run(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			h.take(r.status)
-			if h.status != told {
+			ask.Reset(c.next(took))
+			if r.status == "" {
+				continue
+			}
+			if h.take(r.status); h.status != told {
 				told = h.status
 				c.Changed(told, lastLine(r.output))
 			}
-			ask.Reset(c.next(took))
 		case now := <-watch.C:
 			if p.over(h.status, now) {
 				c.Restart()

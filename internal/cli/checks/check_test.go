@@ -28,7 +28,7 @@ func (d *diary) note(format string, args ...any) {
 
 // script is a check whose command exits with the codes one after the other, the
 // last for ever; each takes a tenth of a second. -1 is cut off, after its timeout of
-// two.
+// two, and -2 finds its task ended.
 func (d *diary) script(c jobfile.Check, codes ...int) *Check {
 	c.Type, c.Provider, c.Command, c.Interval, c.Timeout = "script", "consul", "x", 3*time.Second, 2*time.Second
 	n := 0
@@ -40,6 +40,9 @@ func (d *diary) script(c jobfile.Check, codes ...int) *Check {
 			if code >= 0 {
 				time.Sleep(100 * time.Millisecond)
 				return code, fmt.Sprintf("out\ncode %d\n", code), nil
+			}
+			if code == -2 {
+				return 0, "", ErrTaskEnded
 			}
 			select {
 			case <-ctx.Done():
@@ -66,6 +69,8 @@ func TestRun(t *testing.T) {
 		"a first failure is told": {jobfile.Check{}, []int{2}, 10, []string{"0.1 critical code 2"}},
 		"cut off again and again": {jobfile.Check{}, []int{-1, 0, -1}, 8.5,
 			[]string{"2.0 critical cut off", "3.1 passing code 0", "8.0 critical cut off"}},
+		"the end of the task is no result": {jobfile.Check{}, []int{0, -2, -2, 1}, 10,
+			[]string{"0.1 passing code 0", "9.1 warning code 1"}},
 		"ended while it asks": {jobfile.Check{}, []int{-1}, 1, []string{"1.0 left"}},
 		"restarted, and again after that": {jobfile.Check{Restart: &jobfile.CheckRestart{Limit: 2, Grace: time.Second}}, []int{2}, 10,
 			[]string{"0.1 critical code 2", "4.0 restart", "8.0 restart"}},

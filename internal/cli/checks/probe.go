@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -51,6 +52,8 @@ func failed(err error) result { return result{Critical, err.Error()} }
 func (c *Check) script(ctx context.Context) result {
 	code, output, err := c.Exec(ctx, append([]string{c.Command}, c.Args...), c.Timeout)
 	switch {
+	case errors.Is(err, ErrTaskEnded):
+		return result{}
 	case err != nil:
 		return failed(err)
 	case code == 0:
@@ -94,7 +97,7 @@ func (c *Check) http(ctx context.Context) result {
 		req.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	req.Host = req.Header.Get("Host")
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.tls()}}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.tls()}, CheckRedirect: stay}
 	resp, err := client.Do(req)
 	if err != nil {
 		return failed(err)
@@ -106,6 +109,22 @@ func (c *Check) http(ctx context.Context) result {
 		output += ": " + line
 	}
 	return result{c.verdict(resp.StatusCode), output}
+}
+
+// mostRedirects is how many in a row are followed.
+const mostRedirects = 10
+
+// stay follows redirects at the address of the check alone: a sandbox that
+// answers could have this machine ask anywhere else, past its egress policy.
+func stay(to *http.Request, via []*http.Request) error {
+	from := via[0].URL
+	switch {
+	case to.URL.Scheme != from.Scheme || to.URL.Host != from.Host:
+		return fmt.Errorf("the redirect to %s is not followed: it leaves the address of the check", to.URL)
+	case len(via) >= mostRedirects:
+		return fmt.Errorf("more than %d redirects", mostRedirects)
+	}
+	return nil
 }
 
 // verdict is what a status code means, which depends on who asks.

@@ -110,6 +110,31 @@ func TestHTTP(t *testing.T) {
 	ask(t, "bad method", jobfile.Check{Type: "http", Path: "/", Method: "A B"}, address, Critical, "invalid method")
 }
 
+// TestRedirectElsewhere: who answers a check cannot have this machine ask
+// somebody else, whatever that one is called.
+func TestRedirectElsewhere(t *testing.T) {
+	asked := make(chan string, 10)
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.String() }))
+	defer other.Close()
+	_, port, err := net.SplitHostPort(other.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to := map[string]string{"/port": other.URL, "/name": "http://localhost:" + port, "/scheme": "https://" + r.Host, "/round": "/round"}[r.URL.Path]
+		http.Redirect(w, r, to, http.StatusTemporaryRedirect)
+	}))
+	defer s.Close()
+	for _, provider := range []string{"consul", "nomad"} {
+		for path, part := range map[string]string{"/port": "not followed", "/name": "not followed", "/scheme": "not followed", "/round": "more than 10"} {
+			ask(t, provider+path, jobfile.Check{Type: "http", Provider: provider, Path: path}, s.Listener.Addr().String(), Critical, part)
+		}
+	}
+	if len(asked) > 0 {
+		t.Errorf("somebody else was asked for %s", <-asked)
+	}
+}
+
 func TestHTTPS(t *testing.T) {
 	s := server(true)
 	defer s.Close()

@@ -43,7 +43,7 @@ func (p Place) write(file, token string) error {
 	}
 	defer folder.Close()
 	name := path.Base(below)
-	fresh := "." + name + ".new"
+	fresh := Unfinished(name)
 	if err := folder.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -60,6 +60,9 @@ func (p Place) write(file, token string) error {
 	}
 	return nil
 }
+
+// Unfinished is how a token's file is called until it is in its place.
+func Unfinished(name string) string { return "." + name + ".new" }
 
 // give hands a file to a user alone. A user that this machine does not know, or
 // that this process may give nothing to, gets one that all can read, as a client

@@ -47,7 +47,7 @@ func (r *restarter) decide(success, recoverable bool) next {
 	r.count++
 	switch {
 	case r.policy.Mode == "fail" && r.policy.Attempts == 0:
-		return next{failed: !success, why: "the restart policy allows no attempts"}
+		return next{failed: true, why: "the restart policy allows no attempts"}
 	case r.count <= r.policy.Attempts:
 		return next{restart: true, wait: r.policy.Delay, why: fmt.Sprintf("attempt %d of %d within %s", r.count, r.policy.Attempts, r.policy.Interval)}
 	case r.policy.Mode == "fail":

@@ -30,6 +30,7 @@ func TestRestartPolicy(t *testing.T) {
 		"a batch task that ends well is done":     {policy(3, "fail"), true, nil, []end{{success: true}}},
 		"a service that ends well is restarted":   {policy(1, "fail"), false, nil, []end{{success: true, restart: true, wait: 5 * s}, {after: s, success: true, failed: true}}},
 		"no attempts":                             {policy(0, "fail"), true, nil, []end{{failed: true}}},
+		"a service is not to end, however well":   {policy(0, "fail"), false, nil, []end{{success: true, failed: true}}},
 		"attempts are counted":                    {policy(2, "fail"), true, nil, []end{{restart: true, wait: 5 * s}, {after: 59 * s, restart: true, wait: 5 * s}, {after: s, failed: true}}},
 		"a new interval counts anew":              {policy(1, "fail"), true, nil, []end{{restart: true, wait: 5 * s}, {after: 61 * s, restart: true, wait: 5 * s}, {after: 60 * s, failed: true}}},
 		"delay waits for the next interval":       {policy(1, "delay"), true, nil, []end{{restart: true, wait: 5 * s}, {after: 20 * s, restart: true, wait: 40 * s}, {after: 41 * s, restart: true, wait: 5 * s}}},

@@ -43,6 +43,7 @@ job "config-forms" {
 
         runtime    = NOMAD_TASK_DIR
         mixed      = "${NOMAD_META_a}-${attr.kernel.name}-${meta.rack}-${env["A B"]}"
+        spaced     = "${ NOMAD_META_a } ${  meta.rack} ${ upper("a") }"
         secret     = ["${secret.db.password}"]
         escaped    = "$${kept} %%{kept}"
         shell      = "$HOME $(date +%F)"

@@ -88,6 +88,7 @@ job "full" {
 
       restart {
         attempts = 0
+        mode     = "fail"
       }
 
       logs {

@@ -175,12 +175,13 @@ func (b *Book) claim(a egress.Authority) *state {
 	return st
 }
 
-// evict drops the decided state that was looked at longest ago.
+// evict drops the decided state that was looked at longest ago. One that is being
+// read anew stays: its answer is yet to be entered.
 func (b *Book) evict() {
 	var oldest egress.Authority
 	var at time.Time
 	for a, st := range b.states {
-		if st.approval != policy.Pending && (at.IsZero() || st.checked.Before(at)) {
+		if st.approval != policy.Pending && st.busy == nil && (at.IsZero() || st.checked.Before(at)) {
 			oldest, at = a, st.checked
 		}
 	}

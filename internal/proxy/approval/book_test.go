@@ -275,3 +275,33 @@ func TestDecidedStatesAreEvicted(t *testing.T) {
 		}
 	})
 }
+
+// A state that is being read anew is not evicted: what is read of it would be
+// counted and never taken off again.
+func TestBusyStatesAreNotEvicted(t *testing.T) {
+	b, r := newBook(types.DenyWithReview)
+	first := auth(t, "first.test", 443)
+	b.mu.Lock()
+	st := b.claim(first)
+	b.settle(first, st, egress.ApprovalRequest{ID: uuid.New(), State: egress.ApprovalApproved})
+	for i := range maxStates - 1 { // all of them looked at later
+		a := auth(t, fmt.Sprintf("h%d.test", i), 443)
+		later := b.claim(a)
+		later.idle()
+		b.settle(a, later, egress.ApprovalRequest{ID: uuid.New(), State: egress.ApprovalApproved})
+	}
+	// The first is busy since its claim: a poll is under way, which finds it pending again.
+	b.claim(auth(t, "new.test", 443))
+	b.mu.Unlock()
+	r.decide(egress.ApprovalPending)
+	b.poll(t.Context(), first, st)
+	pending := 0
+	for _, st := range b.states {
+		if st.approval == policy.Pending {
+			pending++
+		}
+	}
+	if b.pending != pending || len(b.states) > maxStates {
+		t.Errorf("%d pending are counted and %d there, of %d", b.pending, pending, len(b.states))
+	}
+}

@@ -41,6 +41,7 @@ type Task struct {
 	Meta        map[string]string // of job, group and task, the innermost winning
 	Tokens      map[string]string // of workload identities, by the variables' names
 	Env         map[string]string // the job's env block; values may refer to other names
+	Rendered    map[string]string // of templates, taken as they are
 	Upstreams   []Upstream        // of the group's services in Consul's mesh
 }
 
@@ -71,8 +72,10 @@ var ImageDirs = Dirs{Alloc: "/alloc", Local: "/local", Secrets: "/secrets"}
 // loopback is where the proxy of a mesh listens.
 const loopback = "127.0.0.1"
 
-// Build returns the environment of a task: Nomad's own variables and then the job's, whose
-// values have ${...} references to any of them, and to node facts, replaced.
+// Build returns the environment of a task: Nomad's own variables, then the job's, whose values
+// have ${...} references to any of them, and to node facts, replaced, then those of templates.
+// References go by the names of ports and meta as the job has them; in the result these are
+// cleaned.
 func Build(n Node, t Task, d Dirs) map[string]string {
 	env := map[string]string{
 		"NOMAD_ALLOC_DIR":      d.Alloc,
@@ -102,10 +105,6 @@ func Build(n Node, t Task, d Dirs) map[string]string {
 		env["NOMAD_CPU_CORES"] = t.Cores
 	}
 	maps.Copy(env, t.Tokens)
-	for k, v := range t.Meta {
-		env["NOMAD_META_"+Clean(k)] = v
-		env["NOMAD_META_"+strings.ToUpper(Clean(k))] = v
-	}
 	addPorts(env, t.Ports)
 	for _, u := range t.Upstreams {
 		name, port := Clean(u.Name), strconv.Itoa(u.Port)
@@ -113,22 +112,37 @@ func Build(n Node, t Task, d Dirs) map[string]string {
 		env["NOMAD_UPSTREAM_PORT_"+name] = port
 		env["NOMAD_UPSTREAM_ADDR_"+name] = net.JoinHostPort(loopback, port)
 	}
+	addMeta(env, n, t.Meta)
 	addJobEnv(env, n, t.Env)
-	return env
+	maps.Copy(env, t.Rendered)
+	return cleaned(env)
 }
 
+// addPorts names the ports by their labels as they are; see cleaned.
 func addPorts(env map[string]string, ports []Port) {
 	for _, p := range ports {
-		label, inside := Clean(p.Label), p.Value
+		inside := p.Value
 		if p.To > 0 {
 			inside = p.To
 		}
 		host := strconv.Itoa(int(p.Value))
-		env["NOMAD_PORT_"+label] = strconv.Itoa(int(inside))
-		env["NOMAD_HOST_PORT_"+label] = host
+		env["NOMAD_PORT_"+p.Label] = strconv.Itoa(int(inside))
+		env["NOMAD_ALLOC_PORT_"+p.Label] = strconv.Itoa(int(inside))
+		env["NOMAD_HOST_PORT_"+p.Label] = host
 		for _, kind := range []string{"NOMAD_", "NOMAD_HOST_"} {
-			env[kind+"IP_"+label] = p.HostIP
-			env[kind+"ADDR_"+label] = p.HostIP + ":" + host
+			env[kind+"IP_"+p.Label] = p.HostIP
+			env[kind+"ADDR_"+p.Label] = net.JoinHostPort(p.HostIP, host)
+		}
+	}
+}
+
+// addMeta names meta by its keys as they are and in capitals. Keys and values may refer to
+// what is in env and to node facts, not to each other.
+func addMeta(env map[string]string, n Node, meta map[string]string) {
+	known := n.known(env)
+	for k, v := range meta {
+		for _, name := range []string{k, strings.ToUpper(k)} {
+			env["NOMAD_META_"+Interpolate(name, known)] = Interpolate(v, known)
 		}
 	}
 }
@@ -136,6 +150,14 @@ func addPorts(env map[string]string, ports []Port) {
 // addJobEnv replaces references in the job's values. They see Nomad's variables and node
 // facts, not each other.
 func addJobEnv(env map[string]string, n Node, own map[string]string) {
+	known := n.known(env)
+	for k, v := range own {
+		env[k] = Interpolate(v, known)
+	}
+}
+
+// known is an environment and the node's facts, as texts may refer to them.
+func (n Node) known(env map[string]string) map[string]string {
 	known := maps.Clone(env)
 	for prefix, facts := range map[string]map[string]string{
 		"node.": n.Facts(), "attr.": n.Attributes, "meta.": n.Meta,
@@ -144,17 +166,16 @@ func addJobEnv(env map[string]string, n Node, own map[string]string) {
 			known[prefix+k] = v
 		}
 	}
-	for k, v := range own {
-		env[k] = Interpolate(v, known)
-	}
+	return known
 }
 
-var reference = regexp.MustCompile(`\$\{([^{}]+)\}`)
+var reference = regexp.MustCompile(`\$\{[a-zA-Z0-9_.-]+\}`)
 
-// Interpolate replaces each ${name} that is known; others stay as they are.
+// Interpolate replaces each ${name} that is known; others stay as they are, and so does one
+// with spaces in its braces.
 func Interpolate(text string, known map[string]string) string {
 	return reference.ReplaceAllStringFunc(text, func(m string) string {
-		if v, ok := known[strings.TrimSpace(m[2:len(m)-1])]; ok {
+		if v, ok := known[m[2:len(m)-1]]; ok {
 			return v
 		}
 		return m
@@ -168,10 +189,5 @@ func (n Node) Facts() map[string]string {
 		"region": n.Region, "class": n.Class, "pool": n.Pool,
 	}
 }
-
-var unclean = regexp.MustCompile(`[^a-zA-Z0-9_]`)
-
-// Clean makes a name fit for an environment variable.
-func Clean(name string) string { return unclean.ReplaceAllString(name, "_") }
 
 func short(id string) string { return id[:min(8, len(id))] }
