@@ -67,7 +67,7 @@ func (p *parser) judgePayload(s section, b *hclsyntax.Block, rule string, size i
 	case rule == "forbidden" && size > 0:
 		p.refuse(s.attrs["payload"].Range(), `%s: payload = "forbidden", and one is given: leave -payload out`, s.where)
 	case size > MaxPayload:
-		p.refuse(b.DefRange(), "%s: the payload has %d bytes, of which a server takes %d at most", s.where, size, MaxPayload)
+		p.refuse(b.DefRange(), "%s: the payload has more than the %d bytes that a server takes", s.where, MaxPayload)
 	}
 }
 

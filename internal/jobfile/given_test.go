@@ -62,7 +62,7 @@ func TestDispatch(t *testing.T) {
 	}{
 		"nothing wanted":    {"parameterized {}", nil, nil},
 		"largest payload":   {"parameterized {}", &jobfile.Dispatch{Payload: big[1:]}, nil},
-		"too large":         {"parameterized {}", &jobfile.Dispatch{Payload: big}, []string{"16385 bytes", "16384 at most"}},
+		"too large":         {"parameterized {}", &jobfile.Dispatch{Payload: big}, []string{"more than the 16384 bytes"}},
 		"forbidden":         {`parameterized { payload = "forbidden" }`, &jobfile.Dispatch{Payload: big[:1]}, []string{`payload = "forbidden"`}},
 		"forbidden, none":   {`parameterized { payload = "forbidden" }`, &jobfile.Dispatch{}, nil},
 		"required":          {`parameterized { payload = "required" }`, &jobfile.Dispatch{}, []string{`payload = "required"`, "-payload FILE"}},
