@@ -42,6 +42,7 @@ func TestRender(t *testing.T) {
 		{`{{ join "-" (split "," (env "LIST")) }}{{ printf "%03d" 7 }}`, "a-b007"},
 		{`{{ if parseBool "true" }}{{ add1 }}{{ end }}`, "error: function \"add1\" not defined"},
 		{`{{ with nomadVar "nomad/jobs/a" }}{{ .user }}:{{ .password.Value }} {{ .Keys }}{{ .Values }}{{ range .Tuples }}{{ .K }}={{ .V }};{{ end }}{{ end }}`, "u:p [password user][p u]password=p;user=u;"},
+		{`{{ with nomadVar "nomad/jobs/a" }}{{ toJSON . }} {{ .user | toJSON }}{{ end }}`, `{"password":"p","user":"u"} "u"`},
 		{`{{ range $k, $v := nomadVar "/nomad/jobs/a" }}{{ $k }}={{ $v }};{{ end }}`, "password=p;user=u;"},
 		{`{{ (nomadVar "x@default").k }}`, "other"},
 		{`{{ range nomadVarList "nomad/" }}{{ . }} {{ .Path }} {{ end }}{{ len nomadVarList }}`, "nomad/jobs/a nomad/jobs/a nomad/jobs/b nomad/jobs/b 3"},
@@ -85,7 +86,8 @@ func TestRenderErrorsHoldNoSecret(t *testing.T) {
 	for call, want := range map[string]string{
 		"parseInt .": "invalid syntax", "parseFloat .": "invalid syntax", "parseBool .": "invalid syntax", "parseJSON .": "no JSON from byte 1",
 		"toJSON . | parseInt": "invalid syntax", `regexMatch . "a"`: "missing closing )", `regexReplaceAll . "a" "b"`: "missing closing )",
-		"base64Decode .": "byte 0", "base64URLDecode .": "byte 0", "loop .": "", "indent 1 . | parseInt": "invalid syntax",
+		"base64Decode .": "byte 0", "base64URLDecode .": "byte 0", "loop .": "", "mustEnv .": "environment variable (hidden) is not set", "nomadVar .": "(hidden)", `printf "%s\n" . | mustEnv`: "(hidden)",
+		"indent 1 . | parseInt": "invalid syntax",
 	} {
 		data := `{{ with (nomadVar "p").k.Value }}{{ ` + call + ` }}{{ end }}`
 		_, err := jobfile.Template{Data: data, Left: "{{", Right: "}}"}.Render(in)

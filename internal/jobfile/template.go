@@ -173,7 +173,7 @@ func (t Template) Render(in Inputs) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	if err := tmpl.Execute(&out, nil); err != nil {
-		return nil, fmt.Errorf("%s: template %s: %w", t.Pos, t.Destination, err)
+		return nil, fmt.Errorf("%s: template %s: %s", t.Pos, t.Destination, in.hide(err.Error()))
 	}
 	return out.Bytes(), nil
 }

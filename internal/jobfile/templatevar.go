@@ -1,8 +1,12 @@
 package jobfile
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 	"text/template/parse"
@@ -22,10 +26,13 @@ type Inputs struct {
 // varItems are a Nomad variable's items as templates have them.
 type varItems map[string]varItem
 
-// varItem prints as its value.
+// varItem prints as its value, in JSON too.
 type varItem struct{ Key, Value string }
 
 func (i varItem) String() string { return i.Value }
+
+// MarshalJSON implements [json.Marshaler].
+func (i varItem) MarshalJSON() ([]byte, error) { return json.Marshal(i.Value) }
 
 // Keys are the items' keys, sorted.
 func (v varItems) Keys() []string { return sortedKeys(v) }
@@ -93,6 +100,32 @@ func variableFunctions(in Inputs) template.FuncMap {
 // setVariable says how a run is given a Nomad variable.
 func setVariable(path string) string {
 	return fmt.Sprintf("run sets it with -nomad-var %s:KEY=VALUE or -nomad-var-file FILE", path)
+}
+
+// shortestHidden is the length from which a value is hidden, in bytes: hiding
+// shorter ones would hide everything.
+const shortestHidden = 4
+
+// hide takes the values of the Nomad variables out of a text, as a client does
+// in what it tells of a template.
+func (in Inputs) hide(text string) string {
+	var values []string
+	for _, paths := range in.NomadVars {
+		for _, items := range paths {
+			values = slices.AppendSeq(values, maps.Values(items))
+		}
+	}
+	// The longest first: others may be parts of it.
+	slices.SortFunc(values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	for _, v := range values {
+		quoted := strconv.Quote(v)
+		for _, form := range []string{v, quoted[1 : len(quoted)-1]} {
+			if len(v) >= shortestHidden {
+				text = strings.ReplaceAll(text, form, "(hidden)")
+			}
+		}
+	}
+	return text
 }
 
 // within gives the variables of the namespace in path@namespace.
