@@ -145,8 +145,8 @@ func stateOf(pl plan, ref string) state {
 	return state{
 		Stages:     stageNames(pl.Spec, pl.Setup != nil),
 		DiskMiB:    pl.Spec.Sandbox.Resources.DiskMiB,
-		SharedCPUs: pl.SharedCPUs,
-		Version:    stateVersion, Run: pl.Run, Ref: ref, Session: pl.Spec.SessionID,
+		SharedCPUs: pl.SharedCPUs, CPUs: pl.CPUs,
+		Version: stateVersion, Run: pl.Run, Ref: ref, Session: pl.Spec.SessionID,
 		Class: pl.Spec.Sandbox.ConfinementClass, Image: pl.Spec.Image, TTY: pl.Spec.Sandbox.Task.TTY,
 		Started: time.Now().UTC(), Allow: policy.AllowedDomains, Deny: policy.DeniedDomains,
 		Methods: policy.AllowedMethods, AllowAll: policy.AllowAllEgress, FirstUse: string(policy.FirstUseApproval),

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,6 +43,33 @@ func sharedCPUs(tc *driverpb.TaskConfig) string {
 	return ""
 }
 
+// ownCPUs are the CPUs of a task: those that it shares, or of them the ones that
+// its author names. "" when none is left of these; where nobody says what
+// is shared, it is the author's word.
+func ownCPUs(author, shared string) string {
+	switch {
+	case author == "":
+		return shared
+	case shared == "":
+		return author
+	}
+	return commonCores(author, shared)
+}
+
+// checkCPUs tells of CPUs that an author names and that are not the task's to
+// have, and refuses it where that is all of them.
+func (a *ask) checkCPUs(shared string, f *faults) {
+	if a.Cpuset == "" || shared == "" {
+		return
+	}
+	switch got := commonCores(a.Cpuset, shared); {
+	case got == "":
+		f.add("cpuset_cpus", a.Cpuset, "other tasks have reserved these CPUs, or the node has none such for tasks", "write some of "+shared+", or remove the line")
+	case coreCount(got) < coreCount(a.Cpuset):
+		a.note(fmt.Sprintf("cpuset_cpus = %q: the task has %s of these CPUs; the others are reserved by other tasks, or the node has none such for tasks", a.Cpuset, got))
+	}
+}
+
 // keepCPUs keeps a task that shares its CPUs off those that others reserve
 // while it runs.
 func (p *Plugin) keepCPUs(b *Backend, t *task, every time.Duration) {
@@ -53,7 +81,7 @@ func (p *Plugin) keepCPUs(b *Backend, t *task, every time.Duration) {
 	defer tick.Stop()
 	told := false
 	for pinned, looks := "", 0; ; looks++ {
-		if now := sharedCPUs(t.config); now != "" && (now != pinned || looks%cpusAgain == 0) {
+		if now := ownCPUs(t.state.CPUs, sharedCPUs(t.config)); now != "" && (now != pinned || looks%cpusAgain == 0) {
 			pinned = now // also when it fails: it is tried again later, and not at each look
 			err := pinWithin(t.ctx, pinner, t.state.Ref, now)
 			if err != nil && !told && t.ctx.Err() == nil && !errors.Is(err, runner.ErrPrecondition) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,12 +34,16 @@ func TestBug53SharedCPUs(t *testing.T) {
 	for _, c := range []struct {
 		group, cores, option string
 		want                 string
-		shared               bool
+		shared, told         bool
+		refused              bool
 	}{
 		{group: v1, want: "1-3", shared: true},
 		{group: v2, want: "0,2", shared: true},
 		{group: v1, cores: "0", want: "0"},
-		{group: v1, option: "2", want: "2"},
+		{group: v1, option: "2", want: "2", shared: true},
+		{group: v1, option: "0,2-9", want: "2-3", shared: true, told: true},
+		{group: v1, option: "0", refused: true},
+		{group: odd, option: "0", want: "0"},
 		{group: odd}, {group: filepath.Join(v1, "none")}, {group: "relative"}, {},
 	} {
 		config := map[string]any{}
@@ -49,8 +55,14 @@ func TestBug53SharedCPUs(t *testing.T) {
 		fx := node
 		fx.SharedCPUs = sharedCPUs(tc)
 		p, err := planTask(tc, decoded, closedHost, fx)
+		if c.refused != (err != nil) {
+			t.Errorf("%+v: %v", c, err)
+		}
 		if err != nil {
-			t.Fatal(err)
+			continue
+		}
+		if told := strings.Contains(strings.Join(p.Notes, "\n"), "cpuset_cpus"); told != c.told {
+			t.Errorf("%+v: notes %q", c, p.Notes)
 		}
 		if got := p.Spec.Sandbox.Task.CpusetCpus; got != c.want || p.SharedCPUs != c.shared {
 			t.Errorf("%+v: CPUs %q, shared %v", c, got, p.SharedCPUs)
@@ -65,9 +77,12 @@ type pinnedRunner struct {
 	pins *[]string
 }
 
-func (r pinnedRunner) PinCPUs(_ context.Context, _, cpus string) error {
+func (r pinnedRunner) PinCPUs(_ context.Context, ref, cpus string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if ref == "named" {
+		cpus = ref + " " + cpus
+	}
 	*r.pins = append(*r.pins, cpus)
 	if len(*r.pins) == 1 {
 		return errors.New("planted")
@@ -100,13 +115,23 @@ func TestBug53SharedCPUsAreFollowed(t *testing.T) {
 		return func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return len(pins) > 1 && pins[len(pins)-1] == want
+			return len(pins) > 1 && slices.Contains(pins[max(0, len(pins)-4):], want)
 		}
 	}
 	go p.keepCPUs(backend, kept, time.Millisecond)
 	b.eventually("it is pinned, and again after a failure", last("0-1"))
 	writeCPUs(t, group, "cpuset.effective_cpus", "1")
 	b.eventually("it follows", last("1"))
+
+	// Of what it shares an author's task has what the author names, and what it had
+	// where that leaves nothing.
+	writeCPUs(t, group, "cpuset.effective_cpus", "0-3")
+	named := newTask(p.life, backend, kept.config, state{Run: kept.state.Run, Ref: "named", SharedCPUs: true, CPUs: "1,2,9"})
+	go p.keepCPUs(backend, named, time.Millisecond)
+	b.eventually("it has what is named", last("named 1-2"))
+	writeCPUs(t, group, "cpuset.effective_cpus", "0,2,3")
+	b.eventually("it follows", last("named 2"))
+	named.stop()
 	b.destroy(tc.ID)
 
 	fixed := newTask(p.life, backend, kept.config, state{Run: kept.state.Run, Ref: "fixed"})

@@ -33,7 +33,9 @@ type state struct {
 	DiskMiB  int64     `json:"disk_mib,omitempty"`
 	Started  time.Time `json:"started"`
 	// SharedCPUs: it runs on what CPUs the client leaves to all, and is kept to them.
-	SharedCPUs bool `json:"shared_cpus,omitempty"`
+	// Of these it has those of CPUs, where its author names some.
+	SharedCPUs bool   `json:"shared_cpus,omitempty"`
+	CPUs       string `json:"cpus,omitempty"`
 	// Stages run before the command, by name.
 	Stages []string `json:"stages,omitempty"`
 	// The policy, for the verbs that show and explain it.

@@ -59,8 +59,10 @@ type plan struct {
 	// Record: outside of the sandbox. Reported: what the sandbox records of itself
 	// is kept.
 	Record, Reported bool
-	// SharedCPUs: it runs on the CPUs that the client leaves to all tasks.
+	// SharedCPUs: it runs on the CPUs that the client leaves to all tasks, of
+	// these on those of CPUs where its author names some.
 	SharedCPUs bool
+	CPUs       string
 	// Ports are to be opened before that, too.
 	Ports []ports.Port
 	// Load is an archive to load the image from; nil pulls it.
@@ -79,7 +81,7 @@ func planTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts, befo
 		return plan{}, err
 	}
 	pl := translate(t, j.ask, j.given, j.class, h, fx)
-	pl.SharedCPUs = fx.SharedCPUs != "" && j.given.Cores == "" && j.ask.Cpuset == ""
+	pl.SharedCPUs, pl.CPUs = fx.SharedCPUs != "" && j.given.Cores == "", j.ask.Cpuset
 	pl.Settings = settings(t, j, pl, h)
 	return pl, nil
 }
@@ -114,6 +116,7 @@ func judgeTask(t *driverpb.TaskConfig, c TaskConfig, h HostConfig, fx facts) (ju
 	}
 	class := chooseClass(a, h, fx, f)
 	checkPowers(a, g, class, f)
+	a.checkCPUs(fx.SharedCPUs, f)
 	return judged{ask: a, given: g, class: class}, f
 }
 
@@ -237,7 +240,7 @@ func process(t *driverpb.TaskConfig, a ask, g given, mounts []runner.TaskMount, 
 		Sysctls:        a.Sysctls,
 		Ulimits:        a.Ulimits,
 		CPUShares:      cpuShares(g, fx),
-		CpusetCpus:     cmp.Or(g.Cores, a.Cpuset, fx.SharedCPUs),
+		CpusetCpus:     cmp.Or(g.Cores, ownCPUs(a.Cpuset, fx.SharedCPUs)),
 		Devices:        slices.Concat(a.Devices, g.Devices),
 		GroupAdd:       a.Groups,
 		AppArmor:       a.AppArmor,

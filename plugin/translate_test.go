@@ -420,7 +420,7 @@ func TestI7ProcessRefusals(t *testing.T) {
 }
 
 func TestCoreCount(t *testing.T) {
-	for list, want := range map[string]int{"": 0, "0": 1, "0,3,5": 3, "0-3": 4, "0-1,4": 3, "x": 0, "3-1": 0} {
+	for list, want := range map[string]int{"": 0, "0": 1, "0,3,5": 3, "0-3": 4, "0-1,4": 3, "x": 0, "3-1": 0, "2,0-2": 3} {
 		if got := coreCount(list); got != want {
 			t.Errorf("%q: got %d, want %d", list, got, want)
 		}
