@@ -21,6 +21,7 @@ type fakeOutputs struct {
 	mu    sync.Mutex
 	runs  map[string]*fakeOutput
 	lost  int64         // reported by Resume
+	begun int           // how often Resume was called
 	again int           // how often a run was resumed
 	stuck chan struct{} // when set, nothing is delivered until it is closed
 	slow  chan struct{} // when set, Resume waits for it
@@ -56,7 +57,7 @@ func (o *fakeOutputs) follow(t keeper.Task, s runner.OutputStream) {
 	id := t.ID
 	out := &fakeOutput{conn: s.Conn, done: make(chan struct{}), died: make(chan struct{})}
 	if t.Record != nil {
-		out.rec, out.unrecorded = cast.Open(*t.Record)
+		out.rec, out.unrecorded = cast.Open(*t.Recording())
 	}
 	o.mu.Lock()
 	if before := o.runs[id]; before != nil {
@@ -150,6 +151,7 @@ func (o *fakeOutputs) Wait(ctx context.Context, id string) (keeper.Status, error
 func (o *fakeOutputs) Resume(ctx context.Context, t keeper.Task, ref string, alive bool, from runner.OutputReader) (keeper.Resumed, error) {
 	o.mu.Lock()
 	slow := o.slow
+	o.begun++
 	o.mu.Unlock()
 	if slow != nil {
 		<-slow
@@ -213,6 +215,13 @@ func (o *fakeOutputs) EndRecording(_ context.Context, t keeper.Task, how string)
 		return keeper.Status{}, out.rec.Close(how)
 	}
 	return keeper.Status{}, nil
+}
+
+// resuming is how often Resume was called.
+func (o *fakeOutputs) resuming() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.begun
 }
 
 func (o *fakeOutputs) resumed() int {

@@ -112,7 +112,7 @@ func (p *Plugin) prepare(b *Backend, t *task, pl *plan, undo *undoStack) (err er
 		return err
 	}
 	undo.add(func(ctx context.Context) error { return b.Outputs.Finish(ctx, t.output, 0) })
-	pl.Spec.Sandbox.Task.Output = outputSink{b.Outputs, t}
+	pl.Spec.Sandbox.Task.Output = b.Outputs.Sink(t.output)
 	src := &pl.Spec.Sandbox.Task.Image
 	src.Notify = func(m string) { p.events.emit(t.config, m) }
 	return nil

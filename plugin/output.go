@@ -74,7 +74,7 @@ func resumeOnce(ctx context.Context, b *Backend, t *task, from runner.OutputRead
 	if err != nil {
 		return keeper.Resumed{}, err
 	}
-	return b.Outputs.Resume(ctx, t.outputNow(), t.state.Ref, !st.State.Terminal(), from)
+	return b.Outputs.Resume(ctx, t.output, t.state.Ref, !st.State.Terminal(), from)
 }
 
 // confirmedDown reports whether the main process, whose output has ended, is

@@ -9,7 +9,6 @@ import (
 
 	"github.com/wardyn/nomad-driver-wardyn/internal/cast"
 	"github.com/wardyn/nomad-driver-wardyn/internal/control"
-	"github.com/wardyn/nomad-driver-wardyn/internal/keeper"
 	"github.com/wardyn/nomad-driver-wardyn/runner"
 )
 
@@ -40,6 +39,7 @@ func (p *Plugin) record(b *Backend, t *task) {
 		Dir: t.records, Name: t.state.Run.String(), Title: recordingTitle(t, ""), Of: cast.OfMain,
 		Terminal: t.state.TTY, Limit: host.Record.Limit, Secrets: secrets,
 	}
+	t.output.Secrets = t.secretsNow
 }
 
 // hideWhenRead keeps secrets that change while the task runs out of recordings
@@ -66,15 +66,11 @@ func hideWhenRead(b *Backend, t *task) {
 	}
 }
 
-// outputNow is the task's output with what its recording is not to show now.
-func (t *task) outputNow() keeper.Task {
-	out := t.output
-	if out.Record != nil {
-		rec := *out.Record
-		rec.Secrets = withinMessage(slices.Concat(rec.Secrets, t.control().SecretValues()), t.execs.secrets())
-		out.Record = &rec
-	}
-	return out
+// secretsNow are what a recording of the task is not to show now: what is secret,
+// and what was while it ran.
+func (t *task) secretsNow() []string {
+	known := slices.Concat(t.output.Record.Secrets, t.control().SecretValues())
+	return withinMessage(known, t.execs.secrets())
 }
 
 // withinMessage is secrets, and of those that were such before the latest, as many
@@ -93,19 +89,6 @@ func withinMessage(secrets, before []string) []string {
 		out = append(out, s)
 	}
 	return out
-}
-
-// outputSink hands a task's output over with what its recording is not to show at
-// that moment: one that was parked is started again long after it was planned, and
-// maybe by another keeper, which knows nothing of what was hidden since.
-type outputSink struct {
-	to Outputs
-	of *task
-}
-
-// Follow is for runner.OutputSink.
-func (s outputSink) Follow(ctx context.Context, ref string, o runner.OutputStream) error {
-	return s.to.Sink(s.of.outputNow()).Follow(ctx, ref, o)
 }
 
 // recordingTitle says of what a recording is.

@@ -191,16 +191,17 @@ func TestK36SessionIsTapped(t *testing.T) {
 	}
 }
 
-// I3, K14: a credential's value is hidden in what a parked task prints once it
-// runs again, also by a keeper that has never been told of it.
-func TestI3SecretsOfBeforeTheResumeAreHidden(t *testing.T) {
-	next := make(chan string)
-	b := newBench(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{"count": counting(next)}}})
+// printer is a task that prints what comes, is recorded, and has a credential's
+// value in a file that write changes.
+func printer(t *testing.T) (b *bench, tc host.TaskConfig, next chan<- string, write func(secret string)) {
+	t.Helper()
+	lines := make(chan string)
+	b = newBench(t, benchOptions{fake: runnertest.Options{Programs: map[string]runnertest.Program{"count": counting(lines)}}})
 	c := recordedArgs("count")
 	c["egress"] = []any{map[string]any{"allow": []any{"api.example"}}}
 	c["inject"] = map[string]any{"k": map[string]any{"host": "api.example", "header": "X-Key", "secret_file": "secrets/key"}}
-	tc := b.task("web", c)
-	write := func(secret string) {
+	tc = b.task("web", c)
+	write = func(secret string) {
 		if err := os.WriteFile(filepath.Join(tc.AllocDir, "web/secrets/key"), []byte(secret), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -209,11 +210,38 @@ func TestI3SecretsOfBeforeTheResumeAreHidden(t *testing.T) {
 	if _, _, err := b.host.StartTask(b.ctx(), tc); err != nil {
 		t.Fatal(err)
 	}
-	own, _ := b.plugin().tasks.get(TaskID(tc.ID))
-	write("planted-secret-2")
-	if _, err := own.credentials[0].Value(); err != nil { // as the sidecar asks for it
-		t.Fatal(err)
+	return b, tc, lines, write
+}
+
+// readCredential reads the task's credential as its sidecar does.
+func (b *bench) readCredential(id string) {
+	b.t.Helper()
+	own, _ := b.plugin().tasks.get(TaskID(id))
+	if _, err := own.credentials[0].Value(); err != nil {
+		b.t.Fatal(err)
 	}
+}
+
+// recordsNoSecret waits until the word printed is in the task's recording, and looks
+// for secrets in that.
+func (b *bench) recordsNoSecret(id string) {
+	b.t.Helper()
+	text := ""
+	b.eventually("the line is recorded", func() bool {
+		text, _, _ = b.ask(id, "recording", "cat")
+		return strings.Contains(text, "printed")
+	})
+	if strings.Contains(text, "planted") {
+		b.t.Errorf("recorded: %s", text)
+	}
+}
+
+// I3, K14: a credential's value is hidden in what a parked task prints once it
+// runs again, also by a keeper that has never been told of it.
+func TestI3SecretsOfBeforeTheResumeAreHidden(t *testing.T) {
+	b, tc, next, write := printer(t)
+	write("planted-secret-2")
+	b.readCredential(tc.ID)
 	if out, errs, code := b.ask(tc.ID, "suspend", "-cold"); code != 0 {
 		t.Fatalf("%q %q %d", out, errs, code)
 	}
@@ -222,14 +250,28 @@ func TestI3SecretsOfBeforeTheResumeAreHidden(t *testing.T) {
 		t.Fatalf("%q %q %d", out, errs, code)
 	}
 	next <- "planted-secret-1, planted-secret-2, planted-secret-3, printed"
-	text := ""
-	b.eventually("the line is recorded", func() bool {
-		text, _, _ = b.ask(tc.ID, "recording", "cat")
-		return strings.Contains(text, "printed")
-	})
-	if strings.Contains(text, "planted") {
-		t.Errorf("recorded: %s", text)
-	}
+	b.recordsNoSecret(tc.ID)
+	next <- "end"
+	b.wait(tc.ID)
+}
+
+// I3: so is one that is read while the output is being taken up, when there is no
+// keeper yet that could be told of it.
+func TestI3SecretsOfATakingUpAreHidden(t *testing.T) {
+	b, tc, next, write := printer(t)
+	slow := make(chan struct{})
+	b.outputs.mu.Lock()
+	b.outputs.slow = slow
+	b.outputs.mu.Unlock()
+	b.outputs.die()
+	b.eventually("it is being taken up", func() bool { return b.outputs.resuming() > 0 })
+	write("planted-secret-2")
+	b.readCredential(tc.ID)
+	write("planted-secret-3")
+	close(slow)
+	b.eventually("it is taken up again", func() bool { return b.outputs.resumed() > 0 })
+	next <- "planted-secret-2, planted-secret-3, printed"
+	b.recordsNoSecret(tc.ID)
 	next <- "end"
 	b.wait(tc.ID)
 }

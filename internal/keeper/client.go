@@ -46,6 +46,10 @@ type Task struct {
 	Position       string // position file
 	// Record is the recording to make of it; nil is none.
 	Record *cast.Options
+	// Secrets, when not nil, takes the place of Record's: it is asked for what is
+	// not to be shown each time that the output is handed to a keeper, which may
+	// be long after the Task was made.
+	Secrets func() []string
 }
 
 // Sink is a runner.OutputSink that hands the task's output to the keeper.
@@ -78,7 +82,7 @@ type offer struct {
 // returns nil.
 func (c *Client) follow(ctx context.Context, t Task, from offer) error {
 	r := request{
-		Op: "follow", ID: t.ID, Stdout: t.Stdout, Stderr: t.Stderr, Position: t.Position, Gaps: from.gaps, Record: t.Record,
+		Op: "follow", ID: t.ID, Stdout: t.Stdout, Stderr: t.Stderr, Position: t.Position, Gaps: from.gaps, Record: t.Recording(),
 	}
 	var fds []int
 	if from.live != nil {

@@ -31,6 +31,17 @@ func (t *task) recorded(err error) {
 	}
 }
 
+// Recording is the recording to make of a task's output, with its secrets as of
+// now; nil is none.
+func (t Task) Recording() *cast.Options {
+	if t.Record == nil || t.Secrets == nil {
+		return t.Record
+	}
+	o := *t.Record
+	o.Secrets = t.Secrets()
+	return &o
+}
+
 // HideRecorded hides secrets in a task's recording from now on.
 func (c *Client) HideRecorded(ctx context.Context, id string, secrets ...string) error {
 	_, err := c.keeper().ask(ctx, false, request{Op: "hide", ID: id, Secrets: secrets})
@@ -50,7 +61,7 @@ func (c *Client) EndRecording(ctx context.Context, t Task, how string) (Status, 
 	if err != nil && !errors.Is(err, ErrGone) || err == nil && r.Status.State != Unknown {
 		return r.Status, err
 	}
-	rec, err := cast.Open(*t.Record)
+	rec, err := cast.Open(*t.Recording())
 	if err != nil {
 		return Status{}, err
 	}

@@ -28,6 +28,28 @@ func shown(t *testing.T, dir string) string {
 	return out.String()
 }
 
+// I3: what a recording is not to show is asked for when the output is handed over.
+func TestI3SecretsAreAskedForAtTheHandover(t *testing.T) {
+	w, dir := recording(t)
+	secret := "first-secret"
+	w.task.Secrets = func() []string { return []string{secret} }
+	secret = "later-secret"
+	out, errs := collect(t, w.task.Stdout), collect(t, w.task.Stderr)
+	w.follow(t)
+	w.proc.print(stdout, "a later-secret\n")
+	w.delivered(t, 15)
+	w.proc.exit()
+	if st, err := w.Wait(t.Context(), "t"); err != nil || st.Unrecorded != "" {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	must(t, w.Finish(t.Context(), w.task, time.Second))
+	whole(t, out)
+	whole(t, errs)
+	if got := shown(t, dir); !strings.Contains(got, "a <secret-hidden>\n") {
+		t.Errorf("recorded %q", got)
+	}
+}
+
 // K36: what the log gets is recorded, and how the task ended; not a secret,
 // also one that is known later.
 func TestK36OutputIsRecorded(t *testing.T) {
