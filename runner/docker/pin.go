@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,9 @@ func (r *Runner) pin(ctx context.Context, key string, look func(context.Context,
 		return notRunning("CPUs of", key, c.State)
 	}
 	g, err := findGroup(c.State.Pid)
+	if errors.Is(err, fs.ErrNotExist) { // the engine has not noticed yet
+		return fmt.Errorf("CPUs of %s: %w: its process has exited", key, runner.ErrPrecondition)
+	}
 	if err != nil {
 		return wrap("CPUs of "+key, err)
 	}

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -188,5 +189,17 @@ func TestUseForgets(t *testing.T) {
 	_, group := u.groups.get("a")
 	if u.own.has("a") || u.sinks.get("a") != nil || u.agents.latest("a") != nil || seen || group || len(u.owed.take("a")) > 0 {
 		t.Errorf("%+v", &u)
+	}
+}
+
+// TestPinOfAProcessThatEnds: a process that is gone while the engine still has it
+// as running has exited, which is no failure to tell of.
+func TestPinOfAProcessThatEnds(t *testing.T) {
+	s := &scripted{inspect: func() (*container.State, error) {
+		return &container.State{Status: "running", Running: true, Pid: 1 << 30, StartedAt: startTime}, nil
+	}}
+	r := newScripted(t, s)
+	if err := r.pin(t.Context(), scriptedRef, r.look, "0"); !errors.Is(err, runner.ErrPrecondition) {
+		t.Errorf("%v", err)
 	}
 }
