@@ -39,7 +39,8 @@ type SetupSpec struct {
 	// nothing of it is kept.
 	Through func(ctx context.Context, ref string) error
 	// Sandbox has the image, class, policy, resources and labels. Its run is
-	// the build's own; of its Task only Output and Image are looked at.
+	// the build's own; of its Task only Output, Image and what CPU it has are
+	// looked at.
 	Sandbox runner.SandboxSpec
 }
 

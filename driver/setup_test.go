@@ -132,6 +132,25 @@ func TestD11OneBuildForAll(t *testing.T) {
 	}
 }
 
+// Bug 53: a build has the CPU of its task and no more.
+func TestBug53BuildHasTheTasksCPU(t *testing.T) {
+	d, b := newBuilder()
+	s := aSetup()
+	s.Sandbox.Task = &runner.TaskProcess{CPUShares: 100, CpusetCpus: "1", User: "1000"}
+	var got runner.TaskProcess
+	s.Watch = func(_ context.Context, ref string) {
+		if spec, err := b.Spec(ref); err == nil {
+			got = *spec.Task
+		}
+	}
+	if _, err := d.BuildSetup(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if got.CPUShares != 100 || got.CpusetCpus != "1" || got.User != "0:0" {
+		t.Errorf("built with %+v", got)
+	}
+}
+
 // K26: whatever shapes the result is in the hash, and nothing else.
 func TestK26SetupHash(t *testing.T) {
 	d, _ := newBuilder()

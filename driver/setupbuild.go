@@ -151,7 +151,8 @@ func setupSandbox(s SetupSpec, label string) runner.SandboxSpec {
 		Stages: []runner.Stage{{Name: "setup", Script: []byte(s.Script), Timeout: s.Timeout, Code: runner.SetupFailed}},
 	}
 	if s.Sandbox.Task != nil {
-		t.Output, t.Image = s.Sandbox.Task.Output, s.Sandbox.Task.Image
+		own := s.Sandbox.Task
+		t.Output, t.Image, t.CPUShares, t.CpusetCpus = own.Output, own.Image, own.CPUShares, own.CpusetCpus
 	}
 	b.Task = t
 	return b

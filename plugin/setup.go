@@ -107,7 +107,7 @@ func setupOf(pl *plan, host HostConfig) (driver.SetupSpec, error) {
 				MITMHosts: own.ProxyConfig.MITMHosts, MITMLLM: own.ProxyConfig.MITMLLM,
 			},
 			Resources: own.Resources, Labels: own.Labels,
-			Task: &runner.TaskProcess{Image: own.Task.Image},
+			Task: &runner.TaskProcess{Image: own.Task.Image, CPUShares: own.Task.CPUShares, CpusetCpus: own.Task.CpusetCpus},
 		},
 	}
 	return s, errors.Join(trustOwnCA(&s.Sandbox), leaveThrough(&s.Sandbox, host))

@@ -55,6 +55,9 @@ func TestSetupLeftoversEndNoTask(t *testing.T) {
 		b.outputs.clung = nil
 	}()
 	two := newTask(p.life, be, config, stateOf(pl, be.Ref(pl.Run)))
+	if own := pl.Spec.Sandbox.Task; s.Sandbox.Task.CPUShares != own.CPUShares || own.CPUShares == 0 {
+		t.Errorf("the setup has the CPU weight %d, its task %d", s.Sandbox.Task.CPUShares, own.CPUShares)
+	}
 	p.listen(two)
 	if err := p.buildAndStart(b.ctx(), be, two, done{}, s, &pl); err != nil {
 		t.Errorf("a task that runs failed: %v", err)

@@ -30,6 +30,7 @@ func (p *Plugin) watchSetup(b *Backend, t *task, s *driver.SetupSpec, every time
 		var all sync.WaitGroup
 		defer all.Wait()
 		all.Go(func() { p.keepSidecarOf(ctx, b, t, ref) })
+		all.Go(func() { p.keepCPUsOf(ctx, b, t, ref, cpusEvery) })
 		if measures {
 			p.watchDisk(ctx, t, every, diskOwner{
 				name: name,

@@ -73,6 +73,12 @@ func (a *ask) checkCPUs(shared string, f *faults) {
 // keepCPUs keeps a task that shares its CPUs off those that others reserve
 // while it runs.
 func (p *Plugin) keepCPUs(b *Backend, t *task, every time.Duration) {
+	p.keepCPUsOf(t.ctx, b, t, t.state.Ref, every)
+}
+
+// keepCPUsOf keeps one of a task's sandboxes off them until ctx or the task is
+// over.
+func (p *Plugin) keepCPUsOf(ctx context.Context, b *Backend, t *task, ref string, every time.Duration) {
 	pinner, ok := b.Runner.(runner.CPUPinner)
 	if !ok || !t.state.SharedCPUs {
 		return
@@ -83,8 +89,8 @@ func (p *Plugin) keepCPUs(b *Backend, t *task, every time.Duration) {
 	for pinned, looks := "", 0; ; looks++ {
 		if now := ownCPUs(t.state.CPUs, sharedCPUs(t.config)); now != "" && (now != pinned || looks%cpusAgain == 0) {
 			pinned = now // also when it fails: it is tried again later, and not at each look
-			err := pinWithin(t.ctx, pinner, t.state.Ref, now)
-			if err != nil && !told && t.ctx.Err() == nil && !errors.Is(err, runner.ErrPrecondition) {
+			err := pinWithin(ctx, pinner, ref, now)
+			if err != nil && !told && ctx.Err() == nil && !errors.Is(err, runner.ErrPrecondition) {
 				told = true
 				p.taskLog(t).Warn("the task may run on CPUs that another has reserved; trying on", "cpus", now, "error", err)
 			}
@@ -93,7 +99,7 @@ func (p *Plugin) keepCPUs(b *Backend, t *task, every time.Duration) {
 		case <-tick.C:
 		case <-t.done:
 			return
-		case <-t.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 	}
