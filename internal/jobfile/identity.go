@@ -49,6 +49,11 @@ const quickestRenewal = 10 * time.Second
 // are there when tokens are written.
 var tokenFolders = []string{"local", "secrets", "../alloc", "../alloc/data", "../alloc/tmp"}
 
+// clientSignals are those that a client knows by name. A job with another one is
+// taken, and its task fails at the first renewal.
+var clientSignals = strings.Fields(`SIGABRT SIGALRM SIGBUS SIGCONT SIGFPE SIGHUP SIGILL SIGINT SIGIO SIGIOT SIGKILL SIGNULL SIGPIPE SIGPROF
+	SIGQUIT SIGSEGV SIGSTOP SIGSYS SIGTERM SIGTRAP SIGTSTP SIGTTIN SIGTTOU SIGUSR1 SIGUSR2 SIGWINCH SIGXCPU SIGXFSZ`)
+
 // identities reads a task's identity blocks.
 func (p *parser) identities(s section) []Identity {
 	var out []Identity
@@ -132,6 +137,8 @@ func (p *parser) changeMode(s section, b *hclsyntax.Block, id *Identity) {
 	switch {
 	case mode == "signal" && signal == "" && (given || s.attrs["change_signal"] == nil):
 		p.fault(b.DefRange(), `%s: change_mode = "signal" needs a change_signal`, s.where)
+	case mode == "signal" && signal != "" && !slices.Contains(clientSignals, id.ChangeSignal):
+		p.refuse(s.attrs["change_signal"].Range(), "%s: change_signal = %q is none that a client knows, so that the task fails at the first renewal; want one of %s", s.where, signal, strings.Join(clientSignals, ", "))
 	case signal != "" && mode != "signal" && (mode == "" || mode == id.ChangeMode):
 		p.fault(s.attrs["change_signal"].Range(), `%s: change_signal = %q goes with change_mode = "signal"`, s.where, signal)
 	}

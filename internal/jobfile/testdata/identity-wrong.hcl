@@ -75,6 +75,12 @@ job "who" {
         env {}
       }
 
+      identity {
+        name          = "bare"
+        change_mode   = "signal"
+        change_signal = "HUP"
+      }
+
       config {
         image = "x"
       }
