@@ -52,6 +52,7 @@ func (c *cluster) shapes(t *testing.T) {
 	t.Run("05 periodic", c.periodic)
 	t.Run("07 spellings", c.spelled)
 	t.Run("15 lifecycle", c.lifecycle)
+	t.Run("15 failed main", c.cleanedUp)
 	t.Run("refusals", c.refusedShapes)
 	t.Run("03 drain", c.drained)
 	t.Run("03 canary", c.promoted)
@@ -140,6 +141,18 @@ func (c *cluster) lifecycle(t *testing.T) {
 	if a.ClientStatus != "complete" {
 		t.Errorf("status %s:\n%s", a.ClientStatus, events(a))
 	}
+}
+
+// cleanedUp: the poststop task runs after a failed main one too. Where Nomad
+// replaces the allocation at once it may leave that task out, whatever its driver
+// (seen with raw_exec), so here it does not.
+func (c *cluster) cleanedUp(t *testing.T) {
+	a := c.until(t, c.shape(t, "15-init-script-lifecycle", "&& sleep 2", "&& exit 3",
+		"    task \"main\" {", "    restart {\n attempts = 0\n mode = \"fail\"\n }\n reschedule {\n attempts = 0\n unlimited = false\n }\n    task \"main\" {"), "failed", "complete")
+	c.Eventually(t, 60*time.Second, "the poststop task has run", func() bool {
+		return strings.Contains(events(c.alloc(t, "shape-15")), "cleanup * Terminated: Exit Code: 0")
+	})
+	wants(t, "the events", events(a), "Exit Code: 3")
 }
 
 // refusedShapes: one message names all that is refused, and nothing is made.
