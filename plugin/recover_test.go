@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -174,6 +175,34 @@ func TestI8EngineAwayAtRecovery(t *testing.T) {
 		t.Errorf("exit: %+v", r)
 	}
 	b.destroy(tc.ID)
+	b.nothingLeft()
+}
+
+// TestI8DestroyDuringRecovery: a recovery that a destroy ended took nothing up,
+// though the engine gave it no answer.
+func TestI8DestroyDuringRecovery(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	tc, h := b.start("web", args("idle"))
+	b.crash()
+	asked := make(chan struct{})
+	var first atomic.Bool
+	b.fake.SetFault(func(ctx context.Context, _, _ string) error {
+		if ctx.Done() == nil || !first.CompareAndSwap(false, true) {
+			return nil
+		}
+		close(asked)
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	recovered := make(chan error, 1)
+	go func() { recovered <- b.host.RecoverTask(b.ctx(), h) }()
+	<-asked
+	if err := b.host.DestroyTask(b.ctx(), tc.ID, true); err != nil {
+		t.Errorf("destroy: %v", err)
+	}
+	if err := <-recovered; err == nil {
+		t.Error("a task that is being destroyed was taken up")
+	}
 	b.nothingLeft()
 }
 

@@ -97,6 +97,9 @@ func (p *Plugin) RecoverTask(ctx context.Context, r *driverpb.RecoverTaskRequest
 	if err == nil && h.State == driver.StateGone {
 		return nil, callError(fmt.Errorf("sandbox %s is gone", s.Ref))
 	}
+	if ctx.Err() != nil { // a destroy wants it gone, or nobody waits for the answer any more
+		return nil, callError(fmt.Errorf("recover task %q: %w", tc.GetName(), ctx.Err()))
+	}
 	if err != nil { // not asked is not gone: the watch asks on
 		p.log.Warn("a recovered task's sandbox cannot be asked about yet", "task_id", tc.GetId(), "ref", s.Ref, "error", err)
 	}
