@@ -3,6 +3,7 @@ package nomad
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -182,7 +183,9 @@ func (c *cluster) drained(t *testing.T) {
 	wants(t, "the log", c.CLI(t, "alloc", "logs", "-task", "start", a.ID), "grpc "+port+" on "+c.nodeID(t))
 	c.CLI(t, "job", "stop", "-detach", job)
 	c.Eventually(t, 60*time.Second, "the kill signal came", said("got TERM"))
-	wants(t, "the events", events(c.alloc(t, job)), "Waiting 2m30s before force killing")
+	c.Eventually(t, 60*time.Second, "the events tell its patience", func() bool {
+		return strings.Contains(events(c.alloc(t, job)), "Waiting 2m30s before force killing")
+	})
 }
 
 // drain are the changes by which shape 03 runs here: without what is refused, and
@@ -229,5 +232,15 @@ func (c *cluster) nodeID(t *testing.T) string {
 	return n.ID
 }
 
-// stopAll ends a job and what it launched, after the test's own context.
-func (c *cluster) stopAll(job string) { c.Detached("job", "stop", "-purge", "-detach", job) }
+// stopAll ends a job and what it launched, after the test's own context. It waits
+// a while for the last of them: an agent that is stopped amid a destroy leaves the
+// rest to its reaper, and the next test would count it.
+func (c *cluster) stopAll(job string) {
+	c.Detached("job", "stop", "-purge", "-detach", job)
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		out, err := exec.Command("docker", "network", "ls", "-q", "--filter", "label=wardyn.job="+job).Output()
+		if err != nil || len(out) == 0 {
+			return
+		}
+	}
+}
