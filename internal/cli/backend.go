@@ -131,9 +131,7 @@ func (b *pluginBackend) task(t jobfile.Task, stdout, stderr io.Writer) (*host.Ta
 	if err != nil {
 		return nil, err
 	}
-	p := b.spec.placement
-	node := p.node.Node
-	node.Attributes = b.plugin.NodeAttributes()
+	p, node := b.spec.placement, b.node()
 	tokens := b.tokens(t.Name)
 	seen := p.environment(t)
 	seen.Tokens = tokens()
@@ -150,7 +148,9 @@ func (b *pluginBackend) task(t jobfile.Task, stdout, stderr io.Writer) (*host.Ta
 		return nil, err
 	}
 	task, err := b.alloc.NewTask(host.TaskSpec{
-		Name: t.Name, Config: t.Config, Env: t.Env, Rendered: rendered, Meta: t.Meta, Tokens: tokens, User: t.User, Resources: p.resources(t), Mounts: mounts(t, r.env),
+		Name: t.Name, Config: t.Config, User: t.User,
+		Env: t.Env, Rendered: rendered, Meta: t.Meta, Tokens: tokens,
+		Resources: p.resources(t), Mounts: mounts(t, r.env),
 		KillSignal: t.KillSignal, KillTimeout: t.KillTimeout, MaxKillTimeout: b.spec.longestKill,
 		Logs:   host.LogSpec{Disabled: t.Logs.Disabled, MaxFiles: t.Logs.MaxFiles, MaxFileMB: int64(t.Logs.MaxFileSizeMB)},
 		Stdout: stdout, Stderr: stderr,
@@ -159,6 +159,13 @@ func (b *pluginBackend) task(t jobfile.Task, stdout, stderr io.Writer) (*host.Ta
 		b.tasks[t.Name] = task
 	}
 	return task, err
+}
+
+// node is the machine with the attributes that the plugin gave it.
+func (b *pluginBackend) node() taskenv.Node {
+	n := b.spec.placement.node.Node
+	n.Attributes = b.plugin.NodeAttributes()
+	return n
 }
 
 // mounts are a task's volumes. Where they go may be named by its environment.

@@ -83,14 +83,12 @@ func (b *pluginBackend) ended(ctx context.Context, id string) bool {
 }
 
 func (b *pluginBackend) known(name string) map[string]string {
-	p := b.spec.placement
-	node := p.node.Node
-	node.Attributes = b.plugin.NodeAttributes()
+	node := b.node()
 	known := facts(node)
 	if task, err := b.started(name); err == nil {
 		maps.Copy(known, task.Env())
 	} else {
-		maps.Copy(known, taskenv.Build(node, p.environment(jobfile.Task{}), taskenv.ImageDirs))
+		maps.Copy(known, taskenv.Build(node, b.spec.placement.environment(jobfile.Task{}), taskenv.ImageDirs))
 	}
 	return known
 }
